@@ -2,9 +2,12 @@
 
 _STRICT = ["-Werror", "-Werror=unused-result"]
 
+# linkstatic everywhere: one object a source, and no shared library of ours that would lose the
+# installed libraries it needs to --as-needed.
+
 def canopy_cc_library(name, copts = [], **kwargs):
     """A cc_library with our warnings as errors."""
-    native.cc_library(name = name, copts = _STRICT + copts, **kwargs)
+    native.cc_library(name = name, copts = _STRICT + copts, linkstatic = True, **kwargs)
 
 def canopy_cc_binary(name, copts = [], **kwargs):
     """A cc_binary with our warnings as errors."""
@@ -16,6 +19,7 @@ def canopy_cc_test(name, copts = [], deps = [], size = "small", **kwargs):
         name = name,
         copts = _STRICT + copts,
         size = size,
+        linkstatic = True,
         deps = deps + ["//third_party:gtest_main"],
         **kwargs
     )

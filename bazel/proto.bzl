@@ -36,6 +36,7 @@ def cc_proto(name, protos, import_root, grpc_protos = [], imports = [], import_f
         srcs = [out for out in outs if out.endswith(".cc")],
         hdrs = [out for out in outs if out.endswith(".h")],
         includes = ["."],
+        linkstatic = True,
         deps = deps + ["//third_party:protobuf"] + (["//third_party:grpc"] if grpc_protos else []),
         **kwargs
     )

@@ -1,0 +1,58 @@
+#include <cmath>
+#include <limits>
+
+#include "core/base/checked_math.h"
+#include "core/base/logging.h"
+#include "core/base/status_macros.h"
+#include "gtest/gtest.h"
+
+namespace canopy {
+namespace {
+
+TEST(CheckedMathTest, ReportsOverflow) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(CheckedMultiply(int64_t{1} << 31, int64_t{1} << 31), int64_t{1} << 62);
+  EXPECT_EQ(CheckedMultiply(int64_t{1} << 32, int64_t{1} << 32), std::nullopt);
+  EXPECT_EQ(CheckedAdd(kMax - 1, 1), kMax);
+  EXPECT_EQ(CheckedAdd(kMax, 1), std::nullopt);
+  EXPECT_EQ(SaturatingMultiply(kMax, 2), kMax);
+  EXPECT_EQ(SaturatingMultiply(3, 2), 6);
+}
+
+TEST(LoggingTest, TextQuotesWhatWouldBreakALine) {
+  EXPECT_EQ(FormatLogLine(LogFormat::kText, "INFO", "start",
+                          {{"listen", "127.0.0.1:1"}, {"name", "a b\n"}, {"n", 3}, {"on", true}}),
+            "INFO start listen=127.0.0.1:1 name=\"a b\\u000a\" n=3 on=true");
+}
+
+TEST(LoggingTest, JsonEscapesControlAndHighBytes) {
+  EXPECT_EQ(FormatLogLine(LogFormat::kJson, "ERROR", "x", {{"k", "\"\\\x01\xff"}, {"d", 0.5}}),
+            "{\"severity\":\"ERROR\",\"event\":\"x\",\"k\":\"\\\"\\\\\\u0001\\u00ff\",\"d\":0.5}");
+}
+
+TEST(LoggingTest, JsonQuotesNonFiniteNumbers) {
+  EXPECT_EQ(FormatLogLine(LogFormat::kJson, "INFO", "x", {{"d", std::nan("")}}),
+            "{\"severity\":\"INFO\",\"event\":\"x\",\"d\":\"nan\"}");
+}
+
+absl::StatusOr<int> Half(int value) {
+  if (value % 2 != 0) {
+    return absl::InvalidArgumentError("odd");
+  }
+  return value / 2;
+}
+
+absl::StatusOr<int> Quarter(int value) {
+  CANOPY_ASSIGN_OR_RETURN(const int half, Half(value));
+  CANOPY_RETURN_IF_ERROR(Half(half).status());
+  return half / 2;
+}
+
+TEST(StatusMacrosTest, ReturnTheFirstError) {
+  EXPECT_EQ(*Quarter(8), 2);
+  EXPECT_EQ(Quarter(6).status().message(), "odd");
+  EXPECT_EQ(Quarter(3).status().message(), "odd");
+}
+
+}  // namespace
+}  // namespace canopy

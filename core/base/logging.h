@@ -1,0 +1,56 @@
+// One structured line an event on stderr: text for people or JSON for collectors.
+//
+//   LogWarning("route_fallback", {{"reason", "mask_budget"}, {"mask_bytes", 70'000'000}});
+//
+// Values never hold tokens, prompts or anything else a client sent. Thread-safe.
+#ifndef CORE_BASE_LOGGING_H_
+#define CORE_BASE_LOGGING_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+
+#include "absl/strings/string_view.h"
+
+namespace canopy {
+
+enum class LogFormat { kText, kJson };
+
+// One key with its value, rendered when the line is.
+class LogField {
+ public:
+  LogField(absl::string_view key, absl::string_view value)
+      : key_(key), value_(value), quoted_(true) {}
+  LogField(absl::string_view key, const char* value) : LogField(key, absl::string_view(value)) {}
+  LogField(absl::string_view key, const std::string& value)
+      : LogField(key, absl::string_view(value)) {}
+  LogField(absl::string_view key, double value);
+  LogField(absl::string_view key, bool value) : key_(key), value_(value ? "true" : "false") {}
+  template <typename Integer, typename = std::enable_if_t<std::is_integral_v<Integer>>>
+  LogField(absl::string_view key, Integer value) : key_(key), value_(std::to_string(value)) {}
+
+  const std::string& key() const { return key_; }
+  const std::string& value() const { return value_; }
+  bool quoted() const { return quoted_; }
+
+ private:
+  std::string key_;
+  std::string value_;
+  bool quoted_ = false;
+};
+
+// Process-wide; set once at start-up, before other threads log.
+void SetLogFormat(LogFormat format);
+
+void LogInfo(absl::string_view event, std::initializer_list<LogField> fields = {});
+void LogWarning(absl::string_view event, std::initializer_list<LogField> fields = {});
+void LogError(absl::string_view event, std::initializer_list<LogField> fields = {});
+
+// The line that would be written, without its time stamp and newline; for tests.
+std::string FormatLogLine(LogFormat format, absl::string_view severity, absl::string_view event,
+                          std::initializer_list<LogField> fields);
+
+}  // namespace canopy
+
+#endif  // CORE_BASE_LOGGING_H_

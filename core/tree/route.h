@@ -1,0 +1,72 @@
+// The words of routing: backends, layouts, reasons, counts, and what a caller may ask for.
+#ifndef CORE_TREE_ROUTE_H_
+#define CORE_TREE_ROUTE_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace canopy {
+
+enum class Backend { kAuto, kDense, kSegmented, kPath, kFused };
+enum class Packing { kAuto, kPadded };
+enum class Layout { kNone, kPadded, kFlat };
+enum class Reason {
+  kNone,  // The rules chose a tree backend, or the path backend by segment rules alone.
+  kSmallBatch,
+  kMaskBudget,
+  kPaddingOverhead,
+  kRequested,
+  kMeasured,
+  kUnsupportedLayers,
+  kBackendFailed,
+  kOutOfMemory,
+  kNonFiniteRerun,
+};
+
+// Names as they stand in answers, metrics and logs: "dense", "mask_budget", "" for kNone.
+absl::string_view BackendName(Backend backend);
+absl::string_view LayoutName(Layout layout);
+absl::string_view ReasonName(Reason reason);
+
+// Batches below this many path tokens are not worth a trie.
+inline constexpr int64_t kSmallBatchPathTokens = 1024;
+inline constexpr int64_t kDefaultMaxMaskBytes = int64_t{64} << 20;
+
+// What a caller asks for and what the rules need to know of the model.
+struct RouteOptions {
+  Backend backend = Backend::kAuto;  // kFused is refused until it is built.
+  Packing packing = Packing::kAuto;
+  int64_t max_mask_bytes = kDefaultMaxMaskBytes;  // < 0 is an error; 0 = never a tree backend.
+  int32_t hidden_size = 0;
+  // False where a layer is not full attention: AUTO then gives path with kUnsupportedLayers.
+  bool tree_supported = true;
+};
+
+// What a plan would compute, padding included. All int64: forests are counted before they are
+// built.
+struct PlanCounts {
+  int64_t path_tokens = 0;   // paths x longest path
+  int64_t input_tokens = 0;  // sum of path lengths
+  // Zero where no trie was built:
+  int64_t unique_tokens = 0;  // trie nodes
+  int64_t forest_tokens = 0;  // layout rows x columns
+  int64_t mask_bytes = 0;     // layout rows x columns^2 x 4
+  int64_t visible_pairs = 0;  // sum over nodes of depth + 1
+  // Zero where no segments were built:
+  int64_t segment_groups = 0;
+  int64_t packed_queries = 0;   // sum over groups of rows x query length
+  int64_t attention_pairs = 0;  // query-key pairs of all groups, padded queries included
+  bool segment_suitable = false;
+};
+
+// The outcome of routing.
+struct Route {
+  Backend backend = Backend::kPath;
+  Layout layout = Layout::kNone;
+  Reason reason = Reason::kNone;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_TREE_ROUTE_H_
