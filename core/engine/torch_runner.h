@@ -1,0 +1,34 @@
+// Loads a model onto a device through LibTorch. The header is free of LibTorch.
+#ifndef CORE_ENGINE_TORCH_RUNNER_H_
+#define CORE_ENGINE_TORCH_RUNNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/engine/model_runner.h"
+
+namespace canopy {
+
+struct TorchRunnerOptions {
+  std::string name;              // under which clients ask for the model
+  std::string source;            // a Hugging Face folder, or synthetic:CONFIG.json
+  std::string config;            // config.json from elsewhere; empty = the folder's own
+  std::string device;            // "auto", "cpu", "cuda" or "cuda:N"; auto = cuda:0 when it runs
+  std::string dtype;             // "auto", "float32" or "bfloat16"; auto = bfloat16 on CUDA
+  int64_t max_batch_tokens = 0;  // 0 = 16,384 on a CPU, 65,536 on CUDA
+  int32_t threads = 0;           // LibTorch's, on a CPU; 0 = one a core. Process-wide.
+};
+
+// The token budget that `max_batch_tokens` = 0 stands for on this device.
+int64_t DefaultMaxBatchTokens(absl::string_view device);
+
+// INVALID_ARGUMENT for a wrong option or an unsupported config; NOT_FOUND for a missing file;
+// DATA_LOSS for a bad checkpoint; FAILED_PRECONDITION for a device that is not there;
+// RESOURCE_EXHAUSTED when the weights do not fit.
+absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOptions& options);
+
+}  // namespace canopy
+
+#endif  // CORE_ENGINE_TORCH_RUNNER_H_

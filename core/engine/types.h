@@ -1,0 +1,89 @@
+// What goes into the engine and what comes out, without LibTorch, gRPC or protobuf.
+#ifndef CORE_ENGINE_TYPES_H_
+#define CORE_ENGINE_TYPES_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/tree/path_batch.h"
+#include "core/tree/route.h"
+
+namespace canopy {
+
+// Element types of vectors handed out, little-endian.
+enum class VectorType { kFloat32, kBFloat16, kFloat16 };
+
+inline int64_t VectorTypeBytes(VectorType type) { return type == VectorType::kFloat32 ? 4 : 2; }
+
+// What to compute for each path.
+struct OutputSelection {
+  bool vectors = false;
+  VectorType vector_type = VectorType::kFloat32;
+  bool normalize = false;  // vectors of L2 norm 1
+  bool scores = false;
+};
+
+// A model that is loaded. Immutable.
+struct ModelInfo {
+  std::string name;
+  int64_t version = 1;
+  std::string fingerprint;   // 16 hex digits
+  std::string architecture;  // as in config.json
+  int64_t parameters = 0;
+  int64_t hidden_size = 0;
+  int64_t vocab_size = 0;
+  int64_t max_path_tokens = 0;  // the smaller of the model's positions and the token budget
+  int64_t num_labels = 0;       // of the reward head; 0 = none
+  std::string dtype;            // "float32" or "bfloat16"
+  std::string device;           // "cpu" or "cuda:N"
+  bool tree_supported = true;
+  std::string support_reason;   // why not
+  std::string vocabulary_hash;  // of tokenizer.json; empty without one
+};
+
+// What the caller says about routing; unset = as the engine is configured.
+struct RouteRequest {
+  Backend backend = Backend::kAuto;
+  Packing packing = Packing::kAuto;
+  bool default_policy = true;  // the caller left the policy to the server as well
+  std::optional<int64_t> max_mask_bytes;
+};
+
+// One request. The batch must be valid (ValidatePathBatch) with all tokens inside the vocabulary.
+struct ScoreJob {
+  std::string model;  // empty = the first
+  std::shared_ptr<const PathBatch> batch;
+  OutputSelection outputs;
+  RouteRequest routing;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  // Whether the caller is gone; asked before each forward, from the device thread. May be null.
+  std::function<bool()> cancelled;
+};
+
+struct StageTimes {
+  double queue_ms = 0;   // waiting for the device
+  double plan_ms = 0;    // trie, layout, route and index arrays
+  double device_ms = 0;  // model, heads and copies
+};
+
+struct ScoreResult {
+  std::shared_ptr<const ModelInfo> model;
+  // Paths in request order. A path that is not finite has NaN in all its places.
+  std::vector<float> scores;    // [paths, num_labels]; empty when not asked for
+  std::string vectors;          // [paths, hidden_size] in the type asked for; empty likewise
+  std::vector<uint8_t> finite;  // [paths]; 0 = unscored
+  PlanCounts counts;
+  Route route;
+  int64_t computed_tokens = 0;  // slots that the device ran, padding and reruns included
+  int32_t parts = 0;            // forwards
+  StageTimes times;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_ENGINE_TYPES_H_
