@@ -10,6 +10,7 @@
 #ifndef CORE_ENGINE_ENGINE_H_
 #define CORE_ENGINE_ENGINE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -73,6 +74,10 @@ class Engine {
   // Jobs that wait, for metrics.
   int64_t queued_requests() const;
 
+  // False once a runner lost its device: nothing is repaired in process, everything is refused with
+  // UNAVAILABLE, and the process should be restarted.
+  bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
+
  private:
   struct Entry {
     ScoreJob job;
@@ -87,6 +92,7 @@ class Engine {
   ModelRunner* FindRunner(absl::string_view name) const;
   RouteOptions EffectiveRoute(const ScoreJob& job, const ModelInfo& model) const;
   void DeviceLoop();
+  void AnswerNext(Entry entry);
   absl::StatusOr<ScoreResult> Run(const Entry& entry);
   void LogFallbackOnce(const Route& route);
 
@@ -101,6 +107,7 @@ class Engine {
   bool running_ ABSL_GUARDED_BY(mutex_) = false;  // a job is on the device thread
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
+  std::atomic<bool> healthy_{true};
   absl::flat_hash_set<Reason> logged_reasons_;  // device thread only
   std::thread device_thread_;                   // last: it uses everything above
 };

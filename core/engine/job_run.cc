@@ -1,0 +1,226 @@
+#include "core/engine/job_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_details.h"
+#include "core/base/status_macros.h"
+#include "core/base/stopwatch.h"
+#include "core/tree/tree_plan.h"
+
+namespace canopy {
+namespace {
+
+int64_t LongestPath(const PathBatch& batch) {
+  int64_t longest = 0;
+  for (int32_t question = 0; question < batch.num_questions(); ++question) {
+    for (int32_t path = batch.question_offsets[question];
+         path < batch.question_offsets[question + 1]; ++path) {
+      longest = std::max(longest, batch.PathLength(question, path));
+    }
+  }
+  return longest;
+}
+
+// Makes room for every path's results; what no part fills stays unscored.
+void Reserve(const ScoreJob& job, const ModelInfo& model, ScoreResult& result) {
+  const size_t num_paths = job.batch->suffixes.size();
+  result.finite.assign(num_paths, 0);
+  if (job.outputs.scores) {
+    result.scores.assign(num_paths * static_cast<size_t>(model.num_labels),
+                         std::numeric_limits<float>::quiet_NaN());
+  }
+  if (job.outputs.vectors) {
+    result.vectors.assign(num_paths * static_cast<size_t>(model.hidden_size) *
+                              static_cast<size_t>(VectorTypeBytes(job.outputs.vector_type)),
+                          '\0');
+  }
+}
+
+// A part's results, and where they go.
+struct PartResult {
+  const PartOutput& output;
+  const std::vector<int32_t>& paths;  // of the plan that ran
+};
+
+// Copies a part's rows to the places of its paths. `path_map` turns the plan's path indices into
+// the request's; empty = they are the same.
+void Scatter(const PartResult& part, const std::vector<int32_t>& path_map, ScoreResult& result) {
+  const size_t num_rows = part.paths.size();
+  const size_t num_labels = part.output.scores.size() / num_rows;
+  const size_t row_bytes = part.output.vectors.size() / num_rows;
+  for (size_t row = 0; row < num_rows; ++row) {
+    const auto plan_path = static_cast<size_t>(part.paths[row]);
+    const size_t path = path_map.empty() ? plan_path : static_cast<size_t>(path_map[plan_path]);
+    result.finite[path] = part.output.finite[row];
+    std::copy_n(part.output.scores.begin() + static_cast<std::ptrdiff_t>(row * num_labels),
+                num_labels, result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels));
+    if (row_bytes > 0) {
+      std::memcpy(&result.vectors[path * row_bytes], &part.output.vectors[row * row_bytes],
+                  row_bytes);
+    }
+  }
+}
+
+// One pass over all parts of a plan. `failed_tokens` gets the size of a part that the device
+// refused.
+class PlanPass {
+ public:
+  PlanPass(const ScoreJob& job, ModelRunner& runner, ScoreResult& result)
+      : job_(job), runner_(runner), result_(result) {}
+
+  absl::Status Run(const RequestPlan& plan, const std::vector<int32_t>& path_map) {
+    for (int32_t index = 0; index < plan.num_parts(); ++index) {
+      CANOPY_RETURN_IF_ERROR(CheckWanted(job_));
+      const Stopwatch planning;
+      const TreePlan part = plan.BuildPart(index);
+      result_.times.plan_ms += planning.ElapsedMs();
+      last_part_tokens_ = part.computed_tokens();
+      last_part_paths_ = static_cast<int64_t>(part.paths.size());
+      const Stopwatch running;
+      absl::StatusOr<PartOutput> output = runner_.Run(part, job_.outputs);
+      result_.times.device_ms += running.ElapsedMs();
+      result_.computed_tokens += part.computed_tokens();
+      ++result_.parts;
+      CANOPY_RETURN_IF_ERROR(output.status());
+      Scatter({*output, part.paths}, path_map, result_);
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t last_part_tokens() const { return last_part_tokens_; }
+  int64_t last_part_paths() const { return last_part_paths_; }
+
+ private:
+  const ScoreJob& job_;
+  ModelRunner& runner_;
+  ScoreResult& result_;
+  int64_t last_part_tokens_ = 0;
+  int64_t last_part_paths_ = 0;
+};
+
+// Plans `batch` and runs it; where the device has no memory for a part, all again in parts of half
+// that size, down to single paths.
+absl::StatusOr<RequestPlan> RunHalving(const ScoreJob& job, std::shared_ptr<const PathBatch> batch,
+                                       const std::vector<int32_t>& path_map,
+                                       const RouteOptions& route, int64_t budget_tokens,
+                                       ModelRunner& runner, ScoreResult& result) {
+  const int64_t longest = LongestPath(*batch);
+  while (true) {
+    const Stopwatch planning;
+    CANOPY_ASSIGN_OR_RETURN(RequestPlan plan, RequestPlan::Create(batch, route, budget_tokens));
+    result.times.plan_ms += planning.ElapsedMs();
+    PlanPass pass(job, runner, result);
+    const absl::Status status = pass.Run(plan, path_map);
+    if (status.ok()) {
+      return plan;
+    }
+    if (!absl::IsResourceExhausted(status)) {
+      return status;
+    }
+    const int64_t smaller = std::max(pass.last_part_tokens() / 2, longest);
+    if (pass.last_part_paths() <= 1 || smaller >= budget_tokens) {
+      return WithErrorReason(
+          absl::ResourceExhaustedError(absl::StrCat("a forward of ", pass.last_part_tokens(),
+                                                    " tokens is too large for the device and "
+                                                    "cannot be cut further")),
+          "PATH_TOO_LARGE_FOR_DEVICE");
+    }
+    budget_tokens = smaller;
+  }
+}
+
+// The questions that have a path without finite results, as a batch of their own, and the request's
+// path index for each of its paths.
+struct Rerun {
+  PathBatch batch;
+  std::vector<int32_t> path_map;
+};
+
+Rerun CollectNonFinite(const PathBatch& batch, const std::vector<uint8_t>& finite) {
+  Rerun rerun;
+  std::vector<std::vector<int32_t>> suffixes;
+  for (int32_t question = 0; question < batch.num_questions(); ++question) {
+    const int32_t first = batch.question_offsets[question];
+    const int32_t last = batch.question_offsets[question + 1];
+    if (std::find(finite.begin() + first, finite.begin() + last, 0) == finite.begin() + last) {
+      continue;
+    }
+    suffixes.clear();
+    for (int32_t path = first; path < last; ++path) {
+      const auto tokens = batch.Tokens(batch.suffixes[path]);
+      suffixes.emplace_back(tokens.begin(), tokens.end());
+      rerun.path_map.push_back(path);
+    }
+    rerun.batch.AddQuestion(batch.Tokens(batch.prefixes[question]), suffixes);
+  }
+  return rerun;
+}
+
+// Gives every path that stayed unscored NaN in all its places, whatever the runner left there.
+void BlankUnscored(const ScoreJob& job, const ModelInfo& model, ScoreResult& result) {
+  const auto num_labels = static_cast<size_t>(job.outputs.scores ? model.num_labels : 0);
+  const auto hidden = static_cast<size_t>(job.outputs.vectors ? model.hidden_size : 0);
+  const auto width = static_cast<size_t>(VectorTypeBytes(job.outputs.vector_type));
+  // A quiet NaN has its exponent and first mantissa bit set in all three types.
+  const uint32_t bits = job.outputs.vector_type == VectorType::kFloat32    ? 0x7fc00000U
+                        : job.outputs.vector_type == VectorType::kBFloat16 ? 0x7fc0U
+                                                                           : 0x7e00U;
+  for (size_t path = 0; path < result.finite.size(); ++path) {
+    if (result.finite[path] != 0) {
+      continue;
+    }
+    std::fill_n(result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels), num_labels,
+                std::numeric_limits<float>::quiet_NaN());
+    for (size_t column = 0; column < hidden; ++column) {
+      std::memcpy(&result.vectors[(path * hidden + column) * width], &bits, width);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status CheckWanted(const ScoreJob& job) {
+  if (job.cancelled != nullptr && job.cancelled()) {
+    return absl::CancelledError("the caller is gone");
+  }
+  if (std::chrono::steady_clock::now() >= job.deadline) {
+    return absl::DeadlineExceededError("the deadline passed before the device was free");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ScoreResult> RunJob(const ScoreJob& job, const RouteOptions& route,
+                                   int64_t max_batch_tokens, ModelRunner& runner) {
+  CANOPY_RETURN_IF_ERROR(CheckWanted(job));
+  ScoreResult result;
+  result.model = runner.info();
+  Reserve(job, *result.model, result);
+  CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan,
+                          RunHalving(job, job.batch, {}, route, max_batch_tokens, runner, result));
+  result.counts = plan.counts();
+  result.route = plan.route();
+
+  const bool all_finite =
+      std::find(result.finite.begin(), result.finite.end(), 0) == result.finite.end();
+  if (!all_finite && plan.route().backend != Backend::kPath) {
+    Rerun rerun = CollectNonFinite(*job.batch, result.finite);
+    RouteOptions path_by_path = route;
+    path_by_path.backend = Backend::kPath;
+    CANOPY_RETURN_IF_ERROR(
+        RunHalving(job, std::make_shared<const PathBatch>(std::move(rerun.batch)), rerun.path_map,
+                   path_by_path, max_batch_tokens, runner, result)
+            .status());
+    result.route.reason = Reason::kNonFiniteRerun;
+  }
+  BlankUnscored(job, *result.model, result);
+  return result;
+}
+
+}  // namespace canopy
