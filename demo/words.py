@@ -2,8 +2,7 @@
 
 from typing import Final
 
-WORDS: Final[tuple[str, ...]] = tuple(
-    """
+_LIST: Final = """
     acorn admire anchor apple arrow artist autumn bacon badge baker bamboo banana barrel basket
     beach beacon beaver bench berry bishop blanket blossom border bottle branch bread breeze brick
     bridge bright bronze brother brush bucket butter button cabin cable camera candle canoe canopy
@@ -25,5 +24,6 @@ WORDS: Final[tuple[str, ...]] = tuple(
     sunset table talent tailor teapot temple thunder ticket tiger timber tomato tower trail tulip
     tunnel turtle valley vanilla velvet village violet violin wagon walnut water whale wheat window
     winter wizard wolf wonder yellow zebra
-    """.split()
-)
+"""
+
+WORDS: Final[tuple[str, ...]] = tuple(_LIST.split())
