@@ -1,0 +1,86 @@
+#include "core/ops/torch_guard.h"
+
+#include <array>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "c10/util/Exception.h"
+#include "core/base/logging.h"
+
+namespace canopy {
+namespace {
+
+// LibTorch throws its base error type for several of these, so the text is all there is to go by.
+constexpr std::array<absl::string_view, 6> kOutOfMemoryTexts = {
+    "out of memory",
+    "not enough memory",
+    "can't allocate memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "cudaErrorMemoryAllocation",
+    "CUDNN_STATUS_ALLOC_FAILED",
+};
+constexpr std::array<absl::string_view, 9> kLostDeviceTexts = {
+    "illegal memory access",
+    "device-side assert",
+    "unspecified launch failure",
+    "misaligned address",
+    "illegal instruction",
+    "uncorrectable ECC error",
+    "launch timed out",
+    "hardware stack error",
+    "CUDA-capable device(s) is/are busy or unavailable",
+};
+
+template <size_t kSize>
+bool ContainsAny(absl::string_view text, const std::array<absl::string_view, kSize>& parts) {
+  for (const absl::string_view part : parts) {
+    if (absl::StrContains(text, part)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::Status OutOfMemory(absl::string_view what) {
+  return absl::ResourceExhaustedError(absl::StrCat(what, ": out of memory"));
+}
+
+absl::Status Classify(absl::string_view what, absl::string_view text) {
+  // A lost device also fails later allocations, so it is looked for first.
+  if (ContainsAny(text, kLostDeviceTexts)) {
+    return absl::UnavailableError(absl::StrCat(what, ": the CUDA device is lost"));
+  }
+  if (ContainsAny(text, kOutOfMemoryTexts)) {
+    return OutOfMemory(what);
+  }
+  return absl::InternalError(absl::StrCat(what, ": LibTorch failed, see the log"));
+}
+
+}  // namespace
+
+absl::Status StatusOfCurrentException(absl::string_view what) {
+  std::string text = "not a standard exception";
+  absl::Status status;
+  try {
+    throw;
+  } catch (const c10::OutOfMemoryError& error) {
+    text = error.what();
+    status = OutOfMemory(what);
+  } catch (const std::bad_alloc& error) {
+    text = error.what();
+    status = OutOfMemory(what);
+  } catch (const std::exception& error) {
+    text = error.what();
+    status = Classify(what, text);
+  } catch (...) {
+    status = Classify(what, text);
+  }
+  LogError("torch_exception",
+           {{"what", what}, {"code", absl::StatusCodeToString(status.code())}, {"text", text}});
+  return status;
+}
+
+}  // namespace canopy
