@@ -1,0 +1,64 @@
+"""Who may include whom: a folder includes only what stands above it in ALLOWED."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from source_files import CPP_SUFFIXES, read, source_files
+
+# docs/ARCHITECTURE.md draws this table. A folder may always include itself.
+ALLOWED: Final[dict[str, tuple[str, ...]]] = {
+    "core/base": (),
+    "core/tree": ("core/base",),
+    "kernels": (),
+    "core/ops": ("core/base", "core/tree", "kernels"),
+    "core/model": ("core/base", "core/tree", "core/ops"),
+    "core/scoring": ("core/base", "core/tree", "core/ops", "core/model"),
+    "core/engine": ("core/base", "core/tree", "core/ops", "core/model", "core/scoring"),
+    "server": ("core/base", "core/tree", "core/engine", "proto"),
+    "client": ("proto",),
+}
+# Libraries that only some folders may see. LibTorch is slow to compile; gRPC stays at the edges.
+LIBRARIES: Final[dict[str, tuple[str, ...]]] = {
+    r"(ATen|c10|torch|caffe2)/": ("core/ops", "core/model", "core/scoring", "core/engine"),
+    r"(grpc|grpcpp)/": ("server", "client"),
+    r"prometheus/": ("server",),
+    r"cuda": ("kernels", "core/ops"),
+}
+_INCLUDE: Final = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
+
+
+def folder_of(path: str) -> str:
+    """The entry of ALLOWED that a file or an included name belongs to, or ''."""
+    if path.startswith(("canopy/v1/", "google/rpc/")):
+        return "proto"
+    return next((name for name in ALLOWED if path.startswith(name + "/")), "")
+
+
+def violations(path: str, text: str) -> Iterable[str]:
+    """What is wrong with the includes of one file."""
+    folder = folder_of(path)
+    if not folder:
+        return
+    is_test = path.endswith("_test.cc")
+    for name in _INCLUDE.findall(text):
+        target = folder_of(name)
+        if target and target != folder and target not in ALLOWED[folder]:
+            yield f"{path}: {folder} may not include {name}"
+        if name.startswith("tests/") and not is_test:
+            yield f"{path}: only tests may include {name}"
+        for pattern, folders in LIBRARIES.items():
+            if re.match(pattern, name) and folder not in folders:
+                yield f"{path}: {folder} may not include {name}"
+        # Everything that links the engine would compile LibTorch's headers.
+        if folder == "core/engine" and path.endswith(".h") and re.match(r"(ATen|c10|torch)/", name):
+            yield f"{path}: headers of core/engine are free of LibTorch, not {name}"
+
+
+def check() -> list[str]:
+    """All violations in the repository."""
+    found: list[str] = []
+    for path in source_files(*CPP_SUFFIXES):
+        found.extend(violations(str(path), read(Path(path))))
+    return found

@@ -1,0 +1,109 @@
+"""The repository checks find what they are for: each case plants one violation."""
+
+import json
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+import count_results
+import layering
+import structure
+
+
+class LayeringTest(unittest.TestCase):
+    def found(self, path: str, include: str) -> list[str]:
+        return list(layering.violations(path, f'#include "{include}"\n'))
+
+    def test_data_flows_one_way(self) -> None:
+        self.assertFalse(self.found("core/model/a.cc", "core/tree/trie.h"))
+        self.assertTrue(self.found("core/tree/a.cc", "core/model/checkpoint.h"))
+        self.assertTrue(self.found("core/base/a.h", "core/tree/trie.h"))
+        self.assertTrue(self.found("server/a.cc", "core/model/checkpoint.h"))
+
+    def test_the_client_never_includes_core(self) -> None:
+        self.assertFalse(self.found("client/a.cc", "canopy/v1/types.pb.h"))
+        self.assertTrue(self.found("client/a.cc", "core/base/logging.h"))
+        self.assertTrue(self.found("core/tree/a.cc", "canopy/v1/types.pb.h"))
+
+    def test_libraries_stay_in_their_folders(self) -> None:
+        self.assertTrue(self.found("core/tree/a.cc", "ATen/Tensor.h"))
+        self.assertTrue(self.found("core/engine/a.h", "ATen/Tensor.h"))
+        self.assertFalse(self.found("core/engine/a.cc", "ATen/Tensor.h"))
+        self.assertTrue(self.found("core/engine/a.cc", "grpcpp/grpcpp.h"))
+
+    def test_only_tests_include_tests(self) -> None:
+        self.assertTrue(self.found("server/a.cc", "tests/testing/fake_runner.h"))
+        self.assertFalse(self.found("server/a_test.cc", "tests/testing/fake_runner.h"))
+
+
+class StructureTest(unittest.TestCase):
+    def test_guard_follows_the_path(self) -> None:
+        good = "#ifndef CORE_A_B_H_\n#define CORE_A_B_H_\n#endif\n"
+        self.assertFalse(list(structure.cpp_violations(Path("core/a/b.h"), good)))
+        self.assertTrue(list(structure.cpp_violations(Path("core/a/c.h"), good)))
+
+    def test_long_files(self) -> None:
+        self.assertTrue(list(structure.cpp_violations(Path("core/a.cc"), "\n" * 601)))
+        self.assertFalse(list(structure.cpp_violations(Path("core/a_test.cc"), "\n" * 601)))
+
+    def test_a_test_that_sleeps(self) -> None:
+        text = "std::this_thread::" + "sleep_for(1s);\n"
+        self.assertTrue(list(structure.cpp_violations(Path("core/a_test.cc"), text)))
+
+    def test_a_file_that_nothing_compiles(self) -> None:
+        self.assertTrue(list(structure.build_violations(Path("core/a.cc"), 'srcs = ["b.cc"]')))
+        self.assertFalse(list(structure.build_violations(Path("core/a.cc"), 'srcs = ["a.cc"]')))
+
+    def test_loose_ends(self) -> None:
+        self.assertTrue(list(structure.text_violations(Path("a.h"), "// TO" + "DO: later")))
+        self.assertTrue(list(structure.text_violations(Path("a.md"), "see /ro" + "ot/model")))
+        self.assertFalse(list(structure.text_violations(Path("a.md"), "see $HOME/root/model")))
+
+    def test_broken_links(self) -> None:
+        self.assertTrue(list(structure.link_violations(Path("README.md"), "[x](no_such_file.md)")))
+        self.assertFalse(list(structure.link_violations(Path("README.md"), "[x](https://a.b)")))
+
+
+class CountResultsTest(unittest.TestCase):
+    def count(self, *events: dict[str, Any]) -> count_results.Totals:
+        totals = count_results.Totals()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "events.json"
+            path.write_text("\n".join(json.dumps(event) for event in events))
+            count_results.read_events(path, totals)
+        return totals
+
+    def finished(self, code: int) -> dict[str, Any]:
+        return {"id": {"buildFinished": {}}, "finished": {"exitCode": {"code": code}}}
+
+    def result(self, xml: str, status: str) -> dict[str, Any]:
+        with tempfile.NamedTemporaryFile("w", suffix=".xml", delete=False) as file:
+            file.write(xml)
+        self.addCleanup(Path(file.name).unlink)
+        outputs = [{"name": "test.xml", "uri": f"file://{file.name}"}]
+        return {
+            "id": {"testResult": {"label": "//a:b"}},
+            "testResult": {"status": status, "testActionOutput": outputs},
+        }
+
+    def test_cases_are_counted(self) -> None:
+        xml = "<a><testcase name='x'/><testcase name='y'><failure/></testcase></a>"
+        totals = self.count(self.result(xml, "FAILED"), self.finished(3))
+        self.assertEqual((totals.passed, len(totals.failures)), (1, 1))
+
+    def test_a_crash_without_cases_is_a_failure(self) -> None:
+        totals = self.count(self.result("", "FAILED"), self.finished(3))
+        self.assertEqual(totals.failures, ["//a:b"])
+
+    def test_a_build_that_did_not_finish_is_a_failure(self) -> None:
+        self.assertEqual(len(self.count(self.finished(1)).failures), 1)
+        self.assertEqual(len(self.count().failures), 1)
+
+    def test_a_target_that_does_not_build_is_a_failure(self) -> None:
+        event = {"id": {"targetCompleted": {"label": "//a:b"}}, "completed": {}}
+        self.assertEqual(self.count(event, self.finished(3)).failures, ["//a:b (build)"])
+
+
+if __name__ == "__main__":
+    unittest.main()

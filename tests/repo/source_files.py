@@ -1,0 +1,30 @@
+"""The files that the repository checks look at."""
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CPP_SUFFIXES: Final = (".h", ".cc", ".cu", ".cuh")
+
+
+def source_files(*suffixes: str) -> list[Path]:
+    """Tracked and new files below the root with one of the suffixes (all when none is given)."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    paths = (Path(name) for name in sorted(set(listed)))
+    return [
+        path
+        for path in paths
+        if (ROOT / path).is_file() and path.suffix in (suffixes or path.suffix)
+    ]
+
+
+def read(path: Path) -> str:
+    """Text of a file given relative to the root."""
+    return (ROOT / path).read_text(encoding="utf-8")

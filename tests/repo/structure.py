@@ -1,0 +1,78 @@
+"""What a reader of any file may rely on: size, include guard, a target that names it, links."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from source_files import CPP_SUFFIXES, ROOT, read, source_files
+
+MAX_LINES: Final = 600
+MAX_TEST_LINES: Final = 1000
+MAX_DEVICE_LINES: Final = 800
+_LINK: Final = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_TODO: Final = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
+# Homes of people and machines do not belong into a repository.
+_MACHINE_PATH: Final = re.compile(r"(?<![\w.$}/])/(root|home|Users)/\w")
+
+
+def size_limit(path: Path) -> int:
+    """Most lines that a file may have."""
+    if path.suffix in (".cu", ".cuh"):
+        return MAX_DEVICE_LINES
+    return MAX_TEST_LINES if "_test" in path.stem else MAX_LINES
+
+
+def cpp_violations(path: Path, text: str) -> Iterable[str]:
+    """Include guard, own header first, size."""
+    if text.count("\n") > size_limit(path):
+        yield f"{path}: {text.count(chr(10))} lines, limit {size_limit(path)}"
+    if path.suffix in (".h", ".cuh"):
+        guard = re.sub(r"[^A-Za-z0-9]", "_", str(path)).upper() + "_"
+        if f"#ifndef {guard}\n#define {guard}\n" not in text:
+            yield f"{path}: include guard is not {guard}"
+    own_header = path.with_suffix(".h")
+    if path.suffix == ".cc" and (ROOT / own_header).exists():
+        # A header that comes first is known to stand alone.
+        first = re.search(r'^#include ["<]([^">]+)', text, re.MULTILINE)
+        if first is None or first.group(1) != str(own_header):
+            yield f"{path}: the first include is not {own_header}"
+    if re.search(r"\bsleep_for\b|\bSleepFor\b|\busleep\b", text) and "_test" in path.stem:
+        yield f"{path}: a test that sleeps"
+
+
+def build_violations(path: Path, build_text: str) -> Iterable[str]:
+    """A C++ file that no target of its folder names is never compiled."""
+    if f'"{path.name}"' not in build_text:
+        yield f"{path}: no target in {path.parent}/BUILD names it"
+
+
+def text_violations(path: Path, text: str) -> Iterable[str]:
+    """Loose ends in any text file."""
+    for match in _TODO.finditer(text):
+        yield f"{path}: {match.group(0)} without an issue"
+    if _MACHINE_PATH.search(text):
+        yield f"{path}: an absolute path of one machine"
+
+
+def link_violations(path: Path, text: str) -> Iterable[str]:
+    """Relative links of a page that lead nowhere."""
+    for target in _LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        if not (ROOT / path.parent / target).exists():
+            yield f"{path}: broken link to {target}"
+
+
+def check() -> list[str]:
+    """All violations in the repository."""
+    found: list[str] = []
+    for path in source_files(*CPP_SUFFIXES):
+        found.extend(cpp_violations(path, read(path)))
+        build = ROOT / path.parent / "BUILD"
+        found.extend(build_violations(path, build.read_text() if build.exists() else ""))
+    for path in source_files(*CPP_SUFFIXES, ".bzl", ".md", ".proto", ".sh"):
+        found.extend(text_violations(path, read(path)))
+    for path in source_files(".md"):
+        found.extend(link_violations(path, read(path)))
+    return found
