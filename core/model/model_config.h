@@ -1,0 +1,59 @@
+// The part of a Hugging Face config.json that decides what a model computes, checked once so that
+// nothing later has to doubt a size.
+#ifndef CORE_MODEL_MODEL_CONFIG_H_
+#define CORE_MODEL_MODEL_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace canopy {
+
+// Qwen3 with the head named by `architectures`.
+enum class Architecture {
+  kQwen3Model,                      // No head: vectors only.
+  kQwen3ForCausalLM,                // Language-model head.
+  kQwen3ForSequenceClassification,  // Linear head of num_labels rows, no bias.
+};
+
+// The name in config.json, such as "Qwen3ForCausalLM".
+absl::string_view ArchitectureName(Architecture architecture);
+
+// Every size is positive and so bounded that products of sizes, parameter counts and byte counts
+// fit in int64. Plain value.
+struct ModelConfig {
+  Architecture architecture = Architecture::kQwen3Model;
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_layers = 0;
+  int64_t num_query_heads = 0;  // A multiple of num_kv_heads.
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;  // Even.
+  int64_t max_position_embeddings = 0;
+  double rms_norm_eps = 0.0;
+  double rope_theta = 0.0;
+  bool tie_word_embeddings = false;
+  bool attention_bias = false;
+  int64_t num_labels = 0;  // Rows of the classification head; 0 for the other architectures.
+
+  int64_t query_size() const { return num_query_heads * head_dim; }
+  int64_t kv_size() const { return num_kv_heads * head_dim; }
+};
+
+// Reads both dialects: `rope_parameters` of transformers 5, and `rope_theta` + `rope_scaling` of
+// published folders. INVALID_ARGUMENT, naming the key, its value and what is possible, for hostile
+// or incomplete JSON, for sizes out of range, and for everything that would change the computation
+// in a way we do not know: sliding windows, scaled or partial RoPE, quantisation, other activations
+// and architectures. A missing rope_theta is an error: a default would be silently wrong.
+absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json);
+
+// `path` is a config.json or a folder that holds one. NOT_FOUND when there is none; errors of
+// ParseModelConfig with the path in front.
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& path);
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_MODEL_CONFIG_H_

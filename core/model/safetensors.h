@@ -1,0 +1,23 @@
+// The safetensors format: u64 header length, JSON header, tensor data. Files are treated as
+// hostile: everything the header says is checked against the bytes that are there.
+#ifndef CORE_MODEL_SAFETENSORS_H_
+#define CORE_MODEL_SAFETENSORS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/model/weight_source.h"
+
+namespace canopy {
+
+// The tensors of a whole file in name order, as views into `file`. DATA_LOSS, naming the tensor and
+// the limit, for a header outside the file or over 100 MB, anything but the keys dtype, shape and
+// data_offsets, an unknown dtype, a size that overflows or differs from the byte range, and ranges
+// that overlap, leave holes or do not end with the file.
+absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::Span<const uint8_t> file);
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_SAFETENSORS_H_

@@ -1,0 +1,183 @@
+#include "core/model/weight_schema.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
+
+namespace canopy {
+namespace {
+
+constexpr char kBackbonePrefix[] = "model.";
+constexpr char kEmbedding[] = "embed_tokens.weight";
+constexpr char kLanguageModelHead[] = "lm_head.weight";
+constexpr char kClassifierHead[] = "score.weight";
+constexpr size_t kMaxNamesInMessage = 8;
+
+// What is wrong with a source, by kind.
+struct Mismatches {
+  std::vector<std::string> missing;
+  std::vector<std::string> unexpected;
+  std::vector<std::string> wrong_shape;
+  std::vector<std::string> wrong_dtype;
+};
+
+void AddProjection(const std::string& name, int64_t out, int64_t in, bool has_bias,
+                   std::vector<TensorSpec>* specs) {
+  specs->push_back({absl::StrCat(name, ".weight"), {out, in}});
+  if (has_bias) {
+    specs->push_back({absl::StrCat(name, ".bias"), {out}});
+  }
+}
+
+void AddLayer(const ModelConfig& config, int64_t layer, std::vector<TensorSpec>* specs) {
+  const int64_t hidden = config.hidden_size;
+  const bool bias = config.attention_bias;
+  const std::string prefix = absl::StrCat("layers.", layer, ".");
+  const std::string attention = prefix + "self_attn.";
+  specs->push_back({prefix + "input_layernorm.weight", {hidden}});
+  AddProjection(attention + "q_proj", config.query_size(), hidden, bias, specs);
+  AddProjection(attention + "k_proj", config.kv_size(), hidden, bias, specs);
+  AddProjection(attention + "v_proj", config.kv_size(), hidden, bias, specs);
+  AddProjection(attention + "o_proj", hidden, config.query_size(), bias, specs);
+  specs->push_back({attention + "q_norm.weight", {config.head_dim}});
+  specs->push_back({attention + "k_norm.weight", {config.head_dim}});
+  specs->push_back({prefix + "post_attention_layernorm.weight", {hidden}});
+  AddProjection(prefix + "mlp.gate_proj", config.intermediate_size, hidden, false, specs);
+  AddProjection(prefix + "mlp.up_proj", config.intermediate_size, hidden, false, specs);
+  AddProjection(prefix + "mlp.down_proj", hidden, config.intermediate_size, false, specs);
+}
+
+// The embedding stands in every checkpoint, so it tells which layout this is.
+absl::StatusOr<std::string> DetectPrefix(const WeightSource& source) {
+  const std::string prefixed = absl::StrCat(kBackbonePrefix, kEmbedding);
+  const bool has_prefixed = source.Find(prefixed) != nullptr;
+  const bool has_plain = source.Find(kEmbedding) != nullptr;
+  if (has_prefixed == has_plain) {
+    return absl::DataLossError(absl::StrCat("checkpoint holds ", has_plain ? "both " : "neither ",
+                                            prefixed, has_plain ? " and " : " nor ", kEmbedding));
+  }
+  return std::string(has_prefixed ? kBackbonePrefix : "");
+}
+
+std::string DescribeShape(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+void CheckTensor(const TensorView& tensor, const TensorSpec& spec, Mismatches* mismatches) {
+  if (tensor.shape != spec.shape) {
+    mismatches->wrong_shape.push_back(absl::StrCat(tensor.name, " ", DescribeShape(tensor.shape),
+                                                   " instead of ", DescribeShape(spec.shape)));
+  }
+  if (tensor.dtype != DType::kFloat32 && tensor.dtype != DType::kBFloat16) {
+    mismatches->wrong_dtype.push_back(absl::StrCat(tensor.name, " ", DTypeName(tensor.dtype)));
+  }
+}
+
+// Whether `head` merely repeats the embedding that the configuration ties it to.
+absl::Status CheckTiedHead(const TensorView& head, const TensorView& embedding) {
+  if (head.dtype != embedding.dtype || head.shape != embedding.shape ||
+      head.bytes != embedding.bytes) {
+    return absl::DataLossError(absl::StrCat(head.name, " differs from ", embedding.name,
+                                            " although tie_word_embeddings is true"));
+  }
+  return absl::OkStatus();
+}
+
+void AppendMismatch(absl::string_view kind, const std::vector<std::string>& names,
+                    std::string* message) {
+  if (names.empty()) {
+    return;
+  }
+  const size_t shown = std::min(names.size(), kMaxNamesInMessage);
+  absl::StrAppend(message, message->empty() ? "" : "; ", names.size(), " ", kind, ": ",
+                  absl::StrJoin(names.begin(), names.begin() + static_cast<int64_t>(shown), ", "),
+                  names.size() > shown ? ", ..." : "");
+}
+
+absl::Status ToStatus(const Mismatches& mismatches) {
+  std::string message;
+  AppendMismatch("missing", mismatches.missing, &message);
+  AppendMismatch("unexpected", mismatches.unexpected, &message);
+  AppendMismatch("of the wrong shape", mismatches.wrong_shape, &message);
+  AppendMismatch("of a dtype other than F32 and BF16", mismatches.wrong_dtype, &message);
+  if (message.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("tensors do not fit the configuration: ", message));
+}
+
+}  // namespace
+
+std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
+  std::vector<TensorSpec> specs;
+  specs.push_back({kEmbedding, {config.vocab_size, config.hidden_size}});
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    AddLayer(config, layer, &specs);
+  }
+  specs.push_back({"norm.weight", {config.hidden_size}});
+  if (config.architecture == Architecture::kQwen3ForCausalLM && !config.tie_word_embeddings) {
+    specs.push_back(
+        {kLanguageModelHead, {config.vocab_size, config.hidden_size}, /*in_backbone=*/false});
+  }
+  if (config.architecture == Architecture::kQwen3ForSequenceClassification) {
+    specs.push_back(
+        {kClassifierHead, {config.num_labels, config.hidden_size}, /*in_backbone=*/false});
+  }
+  return specs;
+}
+
+int64_t CountParameters(const ModelConfig& config) {
+  int64_t total = 0;
+  for (const TensorSpec& spec : ExpectedTensors(config)) {
+    int64_t elements = 1;
+    for (const int64_t dimension : spec.shape) {
+      elements *= dimension;  // Cannot overflow: see the limits of ModelConfig.
+    }
+    total += elements;
+  }
+  return total;
+}
+
+const TensorView* WeightMap::Find(absl::string_view canonical_name) const {
+  const auto found = tensors.find(canonical_name);
+  return found == tensors.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelConfig& config) {
+  CANOPY_ASSIGN_OR_RETURN(const std::string prefix, DetectPrefix(source));
+  WeightMap map{source, {}};
+  Mismatches mismatches;
+  std::set<absl::string_view> used;
+  for (const TensorSpec& spec : ExpectedTensors(config)) {
+    const std::string stored = spec.in_backbone ? prefix + spec.name : spec.name;
+    const TensorView* tensor = source.Find(stored);
+    if (tensor == nullptr) {
+      mismatches.missing.push_back(stored);
+      continue;
+    }
+    CheckTensor(*tensor, spec, &mismatches);
+    used.insert(tensor->name);
+    map.tensors.emplace(spec.name, *tensor);
+  }
+  const bool tied =
+      config.architecture == Architecture::kQwen3ForCausalLM && config.tie_word_embeddings;
+  const TensorView* head = source.Find(kLanguageModelHead);
+  if (tied && head != nullptr) {
+    CANOPY_RETURN_IF_ERROR(CheckTiedHead(*head, *source.Find(prefix + kEmbedding)));
+    used.insert(head->name);
+  }
+  for (const TensorView& tensor : source.tensors()) {
+    if (used.count(tensor.name) == 0) {
+      mismatches.unexpected.push_back(PrintableName(tensor.name));
+    }
+  }
+  CANOPY_RETURN_IF_ERROR(ToStatus(mismatches));
+  return map;
+}
+
+}  // namespace canopy

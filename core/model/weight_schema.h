@@ -1,0 +1,50 @@
+// Which tensors a model needs, and whether a source has exactly these.
+#ifndef CORE_MODEL_WEIGHT_SCHEMA_H_
+#define CORE_MODEL_WEIGHT_SCHEMA_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/model/model_config.h"
+#include "core/model/weight_source.h"
+
+namespace canopy {
+
+// Canonical names are those of transformers without the backbone's prefix: "embed_tokens.weight",
+// "layers.0.self_attn.q_proj.weight", "norm.weight", "lm_head.weight", "score.weight".
+struct TensorSpec {
+  std::string name;
+  std::vector<int64_t> shape;  // [out, in] for projections.
+  bool in_backbone = true;     // False for heads, which never carry the prefix.
+};
+
+// In the order of the forward pass. `lm_head.weight` only for an untied language model.
+std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config);
+
+// Elements of ExpectedTensors: a tied matrix counts once.
+int64_t CountParameters(const ModelConfig& config);
+
+// The tensors of ExpectedTensors by canonical name; all are there.
+struct WeightMap {
+  WeightSource source;  // Keeps the bytes alive.
+  std::map<std::string, TensorView, std::less<>> tensors;
+
+  // Null when the model has no such tensor.
+  const TensorView* Find(absl::string_view canonical_name) const;
+};
+
+// Matches names, shapes and dtypes (F32 and BF16, mixed as they come) one to one. The backbone is
+// stored with the prefix "model." or with none, all of it. A tied language model may store
+// `lm_head.weight` too when its bytes equal the embedding's (published folders do); it is left out.
+//
+// DATA_LOSS with at most 8 names of each kind and their number when tensors are missing,
+// unexpected, of another shape or of another dtype.
+absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelConfig& config);
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_WEIGHT_SCHEMA_H_
