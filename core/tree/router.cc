@@ -1,0 +1,86 @@
+#include "core/tree/router.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace canopy {
+namespace {
+
+Route PathRoute(Reason reason) { return {Backend::kPath, Layout::kNone, reason}; }
+Route TreeRoute(Backend backend) { return {backend, Layout::kNone, Reason::kNone}; }
+
+}  // namespace
+
+absl::Status ValidateRouteOptions(const RouteOptions& options) {
+  if (options.max_mask_bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_mask_bytes: ", options.max_mask_bytes, " is negative"));
+  }
+  switch (options.packing) {
+    case Packing::kAuto:
+    case Packing::kPadded:
+      break;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("packing: unknown value ", static_cast<int>(options.packing)));
+  }
+  switch (options.backend) {
+    case Backend::kAuto:
+    case Backend::kPath:
+      return absl::OkStatus();
+    case Backend::kDense:
+    case Backend::kSegmented:
+      if (!options.tree_supported) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("backend: ", BackendName(options.backend),
+                         " needs full attention in every layer; this model runs on path"));
+      }
+      return absl::OkStatus();
+    case Backend::kFused:
+      return absl::FailedPreconditionError(
+          "backend: fused is not available; there are dense, segmented and path");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("backend: unknown value ", static_cast<int>(options.backend)));
+}
+
+std::optional<Route> RouteWithoutTrie(const RouteOptions& options, const PlanCounts& counts) {
+  if (options.backend == Backend::kPath) {
+    return PathRoute(Reason::kRequested);
+  }
+  if (!options.tree_supported) {
+    return PathRoute(Reason::kUnsupportedLayers);
+  }
+  if (options.backend == Backend::kAuto && counts.path_tokens < kSmallBatchPathTokens) {
+    return PathRoute(Reason::kSmallBatch);
+  }
+  return std::nullopt;
+}
+
+std::optional<Route> RouteWithoutSegments(const RouteOptions& options, const PlanCounts& counts) {
+  if (options.max_mask_bytes == 0) {
+    return PathRoute(Reason::kMaskBudget);
+  }
+  if (counts.forest_tokens >= counts.path_tokens) {
+    return PathRoute(Reason::kPaddingOverhead);
+  }
+  return std::nullopt;
+}
+
+// AUTO below kSmallBatchPathTokens never comes here: RouteWithoutTrie has taken it.
+Route RouteWithSegments(const RouteOptions& options, const PlanCounts& counts) {
+  const bool mask_fits = counts.mask_bytes <= options.max_mask_bytes;
+  if (!mask_fits && !counts.segment_suitable) {
+    return PathRoute(Reason::kMaskBudget);
+  }
+  if (options.backend == Backend::kSegmented) {
+    return TreeRoute(Backend::kSegmented);
+  }
+  const bool few_groups = counts.segment_groups <= kMaxPreferredSegmentGroups &&
+                          options.hidden_size >= kMinSegmentedHiddenSize;
+  if (options.backend == Backend::kAuto && counts.segment_suitable && (!mask_fits || few_groups)) {
+    return TreeRoute(Backend::kSegmented);
+  }
+  return mask_fits ? TreeRoute(Backend::kDense) : PathRoute(Reason::kMaskBudget);
+}
+
+}  // namespace canopy

@@ -1,0 +1,42 @@
+// The grid that a forward runs over: rows x columns of tokens, whatever the backend.
+//   path     one row a path, causal, right padded
+//   padded   one row a question, its trie in depth-first order, right padded
+//   flat     one row, all tries one after the other
+// In a forest row, slot i reads slot j exactly when j <= i <= exit[j]; padding has exit = itself.
+//
+//   paths  A B C | A B D | A E      slot   0 1 2 3 4
+//                                   token  A B C D E
+//                                   depth  0 1 2 2 1   (= position id)
+//                                   exit   4 3 2 3 4
+#ifndef CORE_TREE_TOKEN_GRID_H_
+#define CORE_TREE_TOKEN_GRID_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/tree/path_batch.h"
+
+namespace canopy {
+
+// Thread-compatible value. Host, row-major.
+struct TokenGrid {
+  int32_t rows = 0;
+  int32_t columns = 0;
+  std::vector<int32_t> token_ids;     // [rows, columns]; padding is 0
+  std::vector<int32_t> position_ids;  // [rows, columns]; padding is 0
+  std::vector<int32_t> exit;  // [rows, columns] column in the same row; empty on the path backend
+};
+
+// A path of a batch, and its question.
+struct PathRef {
+  int32_t question = 0;
+  int32_t path = 0;
+};
+
+// One row for each of `paths`, as long as the longest of them; fewer than 2^31 slots.
+TokenGrid BuildPathGrid(const PathBatch& batch, absl::Span<const PathRef> paths);
+
+}  // namespace canopy
+
+#endif  // CORE_TREE_TOKEN_GRID_H_

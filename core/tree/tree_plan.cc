@@ -1,0 +1,119 @@
+#include "core/tree/tree_plan.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/tree/costs.h"
+#include "core/tree/forest.h"
+#include "core/tree/router.h"
+#include "core/tree/sub_trie.h"
+
+namespace canopy {
+namespace {
+
+// Longer paths fit in no part.
+absl::Status CheckPathLengths(const PathBatch& batch, int64_t max_batch_tokens) {
+  if (max_batch_tokens < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_batch_tokens: ", max_batch_tokens, " is below 1"));
+  }
+  for (int32_t question = 0; question < batch.num_questions(); ++question) {
+    const int32_t first_path = batch.question_offsets[question];
+    for (int32_t path = first_path; path < batch.question_offsets[question + 1]; ++path) {
+      if (const int64_t length = batch.PathLength(question, path); length > max_batch_tokens) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "questions[", question, "].candidates[", path - first_path, "].tokens: ", length,
+            " tokens exceed max_batch_tokens ", max_batch_tokens));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The part's paths in trie order, where the part holds only some paths of its question.
+Trie PartTrie(const Trie& whole, absl::Span<const PathRef> paths) {
+  std::vector<int32_t> endpoints;
+  endpoints.reserve(paths.size());
+  for (const PathRef& ref : paths) {
+    endpoints.push_back(whole.path_endpoint[ref.path]);
+  }
+  return SelectPaths(whole, endpoints);
+}
+
+void AddForest(const Forest& forest, TreePlan& plan) {
+  plan.grid = BuildForestGrid(forest);
+  if (plan.backend == Backend::kSegmented) {
+    plan.segments = BuildSegments(forest);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<RequestPlan> RequestPlan::Create(std::shared_ptr<const PathBatch> batch,
+                                                const RouteOptions& options,
+                                                int64_t max_batch_tokens, TrieUse trie_use) {
+  CANOPY_RETURN_IF_ERROR(ValidateRouteOptions(options));
+  CANOPY_RETURN_IF_ERROR(ValidatePathBatch(*batch));
+  CANOPY_RETURN_IF_ERROR(CheckPathLengths(*batch, max_batch_tokens));
+
+  RequestPlan plan;
+  plan.batch_ = std::move(batch);
+  plan.counts_ = CountPaths(*plan.batch_);
+  std::optional<Route> route = RouteWithoutTrie(options, plan.counts_);
+  Layout layout = Layout::kNone;
+  if (!route.has_value() || trie_use == TrieUse::kAlways) {
+    CANOPY_ASSIGN_OR_RETURN(Trie trie, BuildTrie(*plan.batch_));
+    plan.trie_ = std::make_shared<const Trie>(std::move(trie));
+    const LayoutChoice choice = ChooseLayout(*plan.trie_, options.packing);
+    layout = choice.layout;
+    CountForest(*plan.trie_, choice, plan.counts_);
+  }
+  if (!route.has_value()) {
+    route = RouteWithoutSegments(options, plan.counts_);
+  }
+  if (!route.has_value()) {
+    CountSegments(*plan.trie_, plan.counts_);
+    route = RouteWithSegments(options, plan.counts_);
+  }
+  plan.route_ = *route;
+  plan.route_.layout = layout;
+  plan.cut_ = CutIntoParts(*plan.batch_, plan.trie_.get(), plan.route_, max_batch_tokens);
+  return plan;
+}
+
+TreePlan RequestPlan::BuildPart(int32_t part_index) const {
+  const Part& part = cut_.parts[part_index];
+  const auto paths =
+      absl::MakeConstSpan(cut_.paths).subspan(part.first_path, part.end_path - part.first_path);
+  TreePlan plan;
+  plan.backend = route_.backend;
+  plan.paths.reserve(paths.size());
+  plan.endpoints.reserve(paths.size());
+  for (const PathRef& ref : paths) {
+    plan.paths.push_back(ref.path);
+  }
+  if (route_.backend == Backend::kPath) {
+    plan.grid = BuildPathGrid(*batch_, paths);
+    int32_t row_begin = 0;
+    for (const PathRef& ref : paths) {
+      const auto length = static_cast<int32_t>(batch_->PathLength(ref.question, ref.path));
+      plan.endpoints.push_back(row_begin + length - 1);
+      row_begin += plan.grid.columns;
+    }
+  } else if (part.whole_questions) {
+    const Forest forest =
+        LayOutForest(*trie_, route_.layout, part.first_question, part.end_question);
+    AddForest(forest, plan);
+    for (const PathRef& ref : paths) {
+      plan.endpoints.push_back(trie_->path_endpoint[ref.path] + forest.SlotShift(ref.question));
+    }
+  } else {
+    Trie trie = PartTrie(*trie_, paths);
+    AddForest(LayOutForest(trie, route_.layout, 0, 1), plan);
+    plan.endpoints = std::move(trie.path_endpoint);
+  }
+  return plan;
+}
+
+}  // namespace canopy
