@@ -1,0 +1,237 @@
+#include "tests/testing/fake_runner.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+
+namespace canopy::testing {
+namespace {
+
+constexpr uint64_t kSeed = 0x9e3779b97f4a7c15;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+uint64_t Mix(uint64_t state, uint64_t value) {
+  state = (state ^ value) * 0xff51afd7ed558ccd;
+  return state ^ (state >> 32);
+}
+
+uint64_t HashPath(absl::Span<const int32_t> path) {
+  uint64_t hash = kSeed;
+  for (const int32_t token : path) {
+    hash = Mix(hash, static_cast<uint32_t>(token));
+  }
+  return hash;
+}
+
+float Eighths(uint64_t hash) { return static_cast<float>(static_cast<int>(hash % 17) - 8) / 8; }
+
+float ScoreOfHash(uint64_t hash, int64_t label) {
+  return Eighths(Mix(hash, 1'000'000 + static_cast<uint64_t>(label)));
+}
+
+std::vector<float> VectorOfHash(uint64_t hash, int64_t hidden_size) {
+  std::vector<float> vector(static_cast<size_t>(hidden_size));
+  for (size_t i = 0; i < vector.size(); ++i) {
+    vector[i] = Eighths(Mix(hash, i));
+  }
+  return vector;
+}
+
+// Exact for the values above; others are cut, which is enough for a fake.
+uint16_t HalfBits(float value, VectorType type) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  if (type == VectorType::kBFloat16) {
+    return static_cast<uint16_t>(bits >> 16);
+  }
+  const uint32_t sign = (bits >> 16) & 0x8000;
+  const uint32_t exponent = (bits >> 23) & 0xff;
+  if (exponent == 0) {
+    return static_cast<uint16_t>(sign);
+  }
+  if (exponent == 0xff) {
+    return static_cast<uint16_t>(sign | 0x7e00);
+  }
+  return static_cast<uint16_t>(sign | ((exponent - 112) << 10) | ((bits >> 13) & 0x3ff));
+}
+
+void AppendVector(absl::Span<const float> vector, VectorType type, std::string* data) {
+  for (const float value : vector) {
+    char bytes[sizeof(float)];
+    if (type == VectorType::kFloat32) {
+      std::memcpy(bytes, &value, sizeof(value));
+    } else {
+      const uint16_t half = HalfBits(value, type);
+      std::memcpy(bytes, &half, sizeof(half));
+    }
+    data->append(bytes, static_cast<size_t>(VectorTypeBytes(type)));
+  }
+}
+
+void Normalize(std::vector<float>* vector) {
+  float square = 0;
+  for (const float value : *vector) {
+    square += value * value;
+  }
+  for (float& value : *vector) {
+    value /= std::sqrt(square);
+  }
+}
+
+// What a forward knows of each slot of its grid.
+struct Slots {
+  std::vector<uint64_t> hash;     // of the tokens from the root to the slot
+  std::vector<uint8_t> poisoned;  // the bad token is among them
+  std::vector<uint8_t> row_poisoned;
+};
+
+// Reads the grid by the ancestor rule alone: the slots that slot i sees are those whose subtree
+// holds it. On the path backend that is every slot before it.
+absl::StatusOr<Slots> WalkGrid(const TreePlan& plan, int32_t poison_token) {
+  const TokenGrid& grid = plan.grid;
+  const auto size = static_cast<size_t>(grid.rows) * static_cast<size_t>(grid.columns);
+  const bool is_path = plan.backend == Backend::kPath;
+  if (grid.token_ids.size() != size || grid.position_ids.size() != size ||
+      grid.exit.size() != (is_path ? 0 : size)) {
+    return absl::InternalError("fake runner: the grid's arrays disagree with its shape");
+  }
+  Slots slots{std::vector<uint64_t>(size), std::vector<uint8_t>(size),
+              std::vector<uint8_t>(static_cast<size_t>(grid.rows))};
+  for (int32_t row = 0; row < grid.rows; ++row) {
+    const size_t base = static_cast<size_t>(row) * grid.columns;
+    std::vector<int32_t> ancestors;
+    for (int32_t column = 0; column < grid.columns; ++column) {
+      while (!is_path && !ancestors.empty() && grid.exit[base + ancestors.back()] < column) {
+        ancestors.pop_back();
+      }
+      const size_t slot = base + column;
+      const bool has_parent = !ancestors.empty();
+      const size_t parent = has_parent ? base + ancestors.back() : 0;
+      const int32_t token = grid.token_ids[slot];
+      slots.hash[slot] = Mix(has_parent ? slots.hash[parent] : kSeed, static_cast<uint32_t>(token));
+      slots.poisoned[slot] = token == poison_token || (has_parent && slots.poisoned[parent]);
+      slots.row_poisoned[row] |= slots.poisoned[slot];
+      ancestors.push_back(column);
+    }
+  }
+  for (const int32_t endpoint : plan.endpoints) {
+    if (endpoint < 0 || static_cast<size_t>(endpoint) >= size) {
+      return absl::InternalError(absl::StrCat("fake runner: endpoint ", endpoint, " of ", size));
+    }
+  }
+  return slots;
+}
+
+// Position ids must be depths: the hash cannot see them.
+absl::Status CheckEndpointPositions(const TreePlan& plan) {
+  const TokenGrid& grid = plan.grid;
+  for (const int32_t endpoint : plan.endpoints) {
+    const int32_t row_begin = endpoint / grid.columns * grid.columns;
+    int32_t visible = 0;
+    for (int32_t slot = row_begin; slot <= endpoint; ++slot) {
+      visible += plan.backend == Backend::kPath || grid.exit[slot] >= endpoint - row_begin ? 1 : 0;
+    }
+    if (grid.position_ids[endpoint] != visible - 1) {
+      return absl::InternalError(absl::StrCat("fake runner: slot ", endpoint, " has position ",
+                                              grid.position_ids[endpoint], ", depth ",
+                                              visible - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+float FakeScore(absl::Span<const int32_t> path, int64_t label) {
+  return ScoreOfHash(HashPath(path), label);
+}
+
+std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_size) {
+  return VectorOfHash(HashPath(path), hidden_size);
+}
+
+ModelInfo FakeModelInfo() {
+  ModelInfo info;
+  info.name = "fake";
+  info.fingerprint = "0123456789abcdef";
+  info.architecture = "FakeForSequenceClassification";
+  info.parameters = 1;
+  info.hidden_size = 8;
+  info.vocab_size = 1'000;
+  info.max_path_tokens = 2'048;
+  info.num_labels = 1;
+  info.dtype = "float32";
+  info.device = "cpu";
+  info.vocabulary_hash = "00ff00ff00ff00ff";
+  return info;
+}
+
+void FakeControls::PoisonToken(int32_t token) {
+  absl::MutexLock lock(&mutex);
+  poison_token = token;
+}
+
+void FakeControls::LimitSlots(int64_t slots) {
+  absl::MutexLock lock(&mutex);
+  max_slots = slots;
+}
+
+void FakeControls::FailWith(absl::Status status) {
+  absl::MutexLock lock(&mutex);
+  failure = std::move(status);
+}
+
+int64_t FakeControls::forwards() const {
+  absl::MutexLock lock(&mutex);
+  return num_forwards;
+}
+
+FakeRunner::FakeRunner(const ModelInfo& info, std::shared_ptr<FakeControls> controls)
+    : info_(std::make_shared<const ModelInfo>(info)), controls_(std::move(controls)) {}
+
+absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSelection& outputs) {
+  controls_->gate.Pass();
+  int32_t poison_token = -1;
+  {
+    absl::MutexLock lock(&controls_->mutex);
+    ++controls_->num_forwards;
+    poison_token = controls_->poison_token;
+    CANOPY_RETURN_IF_ERROR(controls_->failure);
+    if (controls_->max_slots > 0 && plan.computed_tokens() > controls_->max_slots) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          plan.computed_tokens(), " slots do not fit the fake device's ", controls_->max_slots));
+    }
+  }
+  CANOPY_ASSIGN_OR_RETURN(const Slots slots, WalkGrid(plan, poison_token));
+  CANOPY_RETURN_IF_ERROR(CheckEndpointPositions(plan));
+
+  PartOutput output;
+  for (const int32_t endpoint : plan.endpoints) {
+    const bool finite = plan.backend == Backend::kPath
+                            ? slots.poisoned[endpoint] == 0
+                            : slots.row_poisoned[endpoint / plan.grid.columns] == 0;
+    output.finite.push_back(finite ? 1 : 0);
+    if (outputs.scores) {
+      for (int64_t label = 0; label < info_->num_labels; ++label) {
+        output.scores.push_back(finite ? ScoreOfHash(slots.hash[endpoint], label) : kNan);
+      }
+    }
+    if (outputs.vectors) {
+      std::vector<float> vector = VectorOfHash(slots.hash[endpoint], info_->hidden_size);
+      if (outputs.normalize) {
+        Normalize(&vector);
+      }
+      if (!finite) {
+        vector.assign(vector.size(), kNan);
+      }
+      AppendVector(vector, outputs.vector_type, &output.vectors);
+    }
+  }
+  return output;
+}
+
+}  // namespace canopy::testing

@@ -1,0 +1,69 @@
+// A ModelRunner without a model: scores and vectors are a hash of each path's tokens, read from the
+// plan by the ancestor rule, so that a wrong plan or a mixed-up order gives wrong numbers.
+//
+// Faults are injected by token or by size, and a gate holds the device while a test looks.
+#ifndef TESTS_TESTING_FAKE_RUNNER_H_
+#define TESTS_TESTING_FAKE_RUNNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "core/engine/model_runner.h"
+#include "tests/testing/gate.h"
+
+namespace canopy::testing {
+
+// What a FakeRunner answers for a path: multiples of 1/8 in [-1, 1], exact in every VectorType.
+float FakeScore(absl::Span<const int32_t> path, int64_t label);
+std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_size);
+
+// A model of 8 hidden units, 1,000 tokens, paths up to 2,048 and one label.
+ModelInfo FakeModelInfo();
+
+// Knobs of a FakeRunner, shared with the test, which may turn them while it runs. Thread-safe.
+struct FakeControls {
+  Gate gate;  // passed at the start of each forward
+
+  // A path with this token is not finite, and on a forest it spoils its whole row, as a masked
+  // softmax does. -1 = none.
+  void PoisonToken(int32_t token) ABSL_LOCKS_EXCLUDED(mutex);
+  // Forwards of more slots find no device memory. 0 = no limit.
+  void LimitSlots(int64_t slots) ABSL_LOCKS_EXCLUDED(mutex);
+  // Every forward fails with `status` until it is OK again.
+  void FailWith(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex);
+  // Forwards so far, those that failed included.
+  int64_t forwards() const ABSL_LOCKS_EXCLUDED(mutex);
+
+  mutable absl::Mutex mutex;
+  int32_t poison_token ABSL_GUARDED_BY(mutex) = -1;
+  int64_t max_slots ABSL_GUARDED_BY(mutex) = 0;
+  absl::Status failure ABSL_GUARDED_BY(mutex);
+  int64_t num_forwards ABSL_GUARDED_BY(mutex) = 0;
+};
+
+// Thread-compatible, as every ModelRunner.
+class FakeRunner : public ModelRunner {
+ public:
+  explicit FakeRunner(const ModelInfo& info = FakeModelInfo(),
+                      std::shared_ptr<FakeControls> controls = std::make_shared<FakeControls>());
+
+  std::shared_ptr<const ModelInfo> info() const override { return info_; }
+
+  // INTERNAL for a plan that breaks the ancestor rule or has wrong position ids.
+  absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override;
+
+ private:
+  const std::shared_ptr<const ModelInfo> info_;
+  const std::shared_ptr<FakeControls> controls_;
+};
+
+}  // namespace canopy::testing
+
+#endif  // TESTS_TESTING_FAKE_RUNNER_H_

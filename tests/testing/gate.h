@@ -1,0 +1,50 @@
+// A door that a test opens by hand: what runs into it closed waits, and the test can wait until
+// something does. Takes the place of sleeps.
+#ifndef TESTS_TESTING_GATE_H_
+#define TESTS_TESTING_GATE_H_
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace canopy::testing {
+
+// Open when made. Thread-safe.
+class Gate {
+ public:
+  void Close() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    open_ = false;
+  }
+
+  void Open() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    open_ = true;
+  }
+
+  // Returns at once while open.
+  void Pass() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    ++waiting_;
+    mutex_.Await(absl::Condition(&open_));
+    --waiting_;
+  }
+
+  // Returns once somebody waits in Pass.
+  void AwaitWaiter() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](Gate* gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(gate->mutex_) {
+          return gate->waiting_ > 0 && !gate->open_;
+        },
+        this));
+  }
+
+ private:
+  absl::Mutex mutex_;
+  bool open_ ABSL_GUARDED_BY(mutex_) = true;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace canopy::testing
+
+#endif  // TESTS_TESTING_GATE_H_
