@@ -1,0 +1,26 @@
+// Checks an answer against the request it answers, so that a wrong server is an error and never a
+// short list, a shifted row or a NaN that looks like a score. Called by the client on every answer.
+//
+// What is checked: request id, model and version; the number, order and ids of questions and
+// candidates; path lengths; the length of every per-token list that was asked for; that what was
+// asked for is there, or the candidate has a reason; that numbers are finite; the shape and byte
+// length of vectors; for Explain, that the tree spells exactly the request's paths.
+// Errors: DATA_LOSS naming the place, without contents.
+#ifndef CLIENT_ANSWER_CHECK_H_
+#define CLIENT_ANSWER_CHECK_H_
+
+#include "absl/status/status.h"
+#include "canopy/v1/scorer.pb.h"
+
+namespace canopy::client {
+
+absl::Status CheckScoreResponse(const v1::ScoreRequest& request, const v1::ScoreResponse& response);
+
+absl::Status CheckExplainResponse(const v1::ExplainRequest& request,
+                                  const v1::ExplainResponse& response);
+
+absl::Status CheckModel(const v1::GetModelRequest& request, const v1::Model& model);
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_ANSWER_CHECK_H_

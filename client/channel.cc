@@ -1,0 +1,64 @@
+#include "client/channel.h"
+
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/channel_arguments.h"
+
+namespace canopy::client {
+namespace {
+
+// gRPC counts the call's metadata against the retry buffer too.
+constexpr int kRetryBufferHeadroomBytes = 64 << 10;
+// A refusal lists up to 16 violations in its trailers: more than gRPC's 8 KiB when ids are long.
+constexpr int kMaxMetadataBytes = 64 << 10;
+// A dead peer is noticed within keepalive time + timeout while a call waits. gRPC sends at most two
+// pings without data, so that servers with default ping limits do not hang up.
+constexpr int kKeepaliveTimeMs = 30'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+// gRPC waits 1 s before it connects again, longer than the first retries take together.
+constexpr int kReconnectBackoffMs = 100;
+constexpr int kMaxReconnectBackoffMs = 5'000;
+
+std::string RetryPolicy(const ClientOptions& options) {
+  return absl::StrFormat(R"("retryPolicy": {
+      "maxAttempts": %d, "initialBackoff": "%.9fs", "maxBackoff": "%.9fs",
+      "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]})",
+                         options.max_attempts, absl::ToDoubleSeconds(options.initial_backoff),
+                         absl::ToDoubleSeconds(options.max_backoff));
+}
+
+// The throttle ends retries while more than half of the last calls failed: no retry storm against
+// a server that is down.
+std::string ServiceConfigJson(const ClientOptions& options) {
+  const std::string retry_policy = options.max_attempts == 1 ? "" : ", " + RetryPolicy(options);
+  return absl::StrFormat(R"({
+    "loadBalancingConfig": [{"round_robin": {}}],
+    "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
+    "methodConfig": [{"name": [{}]%s}]})",
+                         retry_policy);
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {
+  const auto max_request_bytes = static_cast<int>(options.max_request_bytes);
+  grpc::ChannelArguments arguments;
+  arguments.SetServiceConfigJSON(ServiceConfigJson(options));
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, options.max_attempts == 1 ? 0 : 1);
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE,
+                   max_request_bytes + kRetryBufferHeadroomBytes);
+  arguments.SetMaxSendMessageSize(max_request_bytes);
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectBackoffMs);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectBackoffMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
+  return grpc::CreateCustomChannel(options.target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace canopy::client

@@ -1,0 +1,120 @@
+#include "client/client.h"
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "client/answer_check.h"
+#include "client/channel.h"
+#include "client/error_details.h"
+#include "google/protobuf/wrappers.pb.h"
+#include "grpc/support/time.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/generic/generic_stub.h"
+
+namespace canopy::client {
+namespace {
+
+// On the monotonic clock: a step of the wall clock neither ends a call nor lets it wait for ever.
+gpr_timespec DeadlineAfter(absl::Duration duration) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(duration), GPR_TIMESPAN));
+}
+
+template <typename Response>
+absl::StatusOr<Response> CheckedBy(const absl::Status& status, absl::StatusOr<Response> response) {
+  return status.ok() ? std::move(response) : status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Create(const Options& options) {
+  if (absl::Status status = options.Validate(); !status.ok()) {
+    return status;
+  }
+  return absl::WrapUnique(new Client(options, OpenChannel(options)));
+}
+
+Client::Client(const Options& options, std::shared_ptr<grpc::Channel> channel)
+    : options_(options), channel_(std::move(channel)), stub_(v1::Scorer::NewStub(channel_)) {}
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> Client::Call(Method<Request, Response> method, const Request& request) {
+  const size_t size_bytes = request.ByteSizeLong();
+  if (size_bytes > static_cast<size_t>(options_.max_request_bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("request of ", size_bytes,
+                                                     " bytes exceeds max_request_bytes ",
+                                                     options_.max_request_bytes, "; not sent"));
+  }
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineAfter(options_.deadline));
+  Response response;
+  const grpc::Status status = ((*stub_).*method)(&context, request, &response);
+  if (!status.ok()) {
+    return ToAbslStatus(status);
+  }
+  return response;
+}
+
+absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request) {
+  absl::StatusOr<v1::ScoreResponse> response = Call(&v1::Scorer::Stub::Score, request);
+  if (!response.ok()) {
+    return response;
+  }
+  return CheckedBy(CheckScoreResponse(request, *response), std::move(response));
+}
+
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
+  absl::StatusOr<v1::ExplainResponse> response = Call(&v1::Scorer::Stub::Explain, request);
+  if (!response.ok()) {
+    return response;
+  }
+  return CheckedBy(CheckExplainResponse(request, *response), std::move(response));
+}
+
+absl::StatusOr<v1::Model> Client::GetModel(const v1::GetModelRequest& request) {
+  absl::StatusOr<v1::Model> model = Call(&v1::Scorer::Stub::GetModel, request);
+  if (!model.ok()) {
+    return model;
+  }
+  return CheckedBy(CheckModel(request, *model), std::move(model));
+}
+
+absl::StatusOr<v1::ListModelsResponse> Client::ListModels() {
+  return Call(&v1::Scorer::Stub::ListModels, v1::ListModelsRequest());
+}
+
+absl::StatusOr<Health> Client::Check(const std::string& service) {
+  // HealthCheckRequest{string service = 1} and HealthCheckResponse{enum status = 1} have the bytes
+  // of these two well-known messages, and gRPC's packages ship no code for its own.
+  using Stub =
+      grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value>;
+  google::protobuf::StringValue request;
+  request.set_value(service);
+  google::protobuf::Int32Value response;
+  grpc::Status status;
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineAfter(options_.deadline));
+  grpc::CompletionQueue queue;
+  const auto call =
+      Stub(channel_).PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  call->Finish(&response, &status, &status);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) {
+    return ToAbslStatus(status);
+  }
+  if (response.value() < 0 || response.value() > static_cast<int>(Health::kServiceUnknown)) {
+    return absl::DataLossError(
+        absl::StrCat("wrong answer from the server: health status ", response.value()));
+  }
+  return static_cast<Health>(response.value());
+}
+
+bool Client::Connected() {
+  return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+}
+
+}  // namespace canopy::client

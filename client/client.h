@@ -1,0 +1,65 @@
+// Canopy's C++ client: blocking calls with a deadline, retries, and answers that have been checked
+// against the request.
+//
+// gRPC retries a call on UNAVAILABLE and RESOURCE_EXHAUSTED with exponential backoff, within its
+// deadline; a server that sends grpc-retry-pushback-ms sets the delay itself or, with -1, ends the
+// retries. Calls are pure, so repeating one is safe.
+//
+// Errors: RESOURCE_EXHAUSTED for a request over max_request_bytes (nothing is sent); DATA_LOSS for
+// an answer that does not fit the request; otherwise the server's code with its details
+// (client/error_details.h), UNAVAILABLE when there is no server, DEADLINE_EXCEEDED.
+#ifndef CLIENT_CLIENT_H_
+#define CLIENT_CLIENT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "canopy/v1/scorer.grpc.pb.h"
+#include "canopy/v1/scorer.pb.h"
+#include "client/client_options.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+
+namespace canopy::client {
+
+// As grpc.health.v1.HealthCheckResponse.ServingStatus.
+enum class Health { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };
+
+// Thread-safe: one client, and so one connection to each server, for all threads.
+class Client {
+ public:
+  using Options = ClientOptions;
+
+  // INVALID_ARGUMENT for wrong options. Does not connect: the first call does.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(const Options& options);
+
+  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request);
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
+  absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);
+  absl::StatusOr<v1::ListModelsResponse> ListModels();
+
+  // Health of `service`: '' = the server lives, 'canopy.v1.Scorer' = it is ready to score.
+  absl::StatusOr<Health> Check(const std::string& service);
+
+  // Whether a connection stands now: tells a slow server from one that was never reached.
+  bool Connected();
+
+ private:
+  template <typename Request, typename Response>
+  using Method = grpc::Status (v1::Scorer::Stub::*)(grpc::ClientContext*, const Request&,
+                                                    Response*);
+
+  Client(const Options& options, std::shared_ptr<grpc::Channel> channel);
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request);
+
+  const Options options_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::Scorer::Stub> stub_;
+};
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_CLIENT_H_

@@ -1,0 +1,36 @@
+// What a client is made with.
+#ifndef CLIENT_CLIENT_OPTIONS_H_
+#define CLIENT_CLIENT_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace canopy::client {
+
+struct ClientOptions {
+  // A gRPC target: `host:port`, `dns:///name:port` (calls go round all its addresses),
+  // `ipv4:10.0.0.1:50051,10.0.0.2:50051`, `unix:path`.
+  std::string target = "127.0.0.1:50051";
+  // Of each call, its retries included. Positive and finite.
+  absl::Duration deadline = absl::Seconds(60);
+  // Of a serialised request: 1 to kMostRequestBytes. As the server's --max_request_bytes.
+  int64_t max_request_bytes = int64_t{64} << 20;
+  // Of one call, the first included: 1 (no retries) to 5 (gRPC's limit).
+  int max_attempts = 4;
+  // Before the first retry, with jitter; doubled for each further one up to max_backoff. Positive.
+  absl::Duration initial_backoff = absl::Milliseconds(200);
+  absl::Duration max_backoff = absl::Seconds(5);
+
+  // Below protobuf's 2 GiB, with room for what gRPC adds to a buffered call.
+  static constexpr int64_t kMostRequestBytes = int64_t{2047} << 20;
+
+  // INVALID_ARGUMENT naming the option and its range.
+  absl::Status Validate() const;
+};
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_CLIENT_OPTIONS_H_
