@@ -1,0 +1,25 @@
+// Forest rows under an additive ancestor mask.
+#ifndef CORE_MODEL_ATTENTION_DENSE_H_
+#define CORE_MODEL_ATTENTION_DENSE_H_
+
+#include "ATen/core/Tensor.h"
+#include "core/model/attention_backend.h"
+
+namespace canopy {
+
+// The mask is made once, on the device, and shared by all layers and heads.
+class DenseAttention : public AttentionBackend {
+ public:
+  // `exit` [rows, columns] int32: token i of a row reads token j exactly when j <= i <= exit[j].
+  // `dtype` is that of the tensors to come.
+  DenseAttention(const at::Tensor& exit, at::ScalarType dtype);
+
+  at::Tensor Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const override;
+
+ private:
+  at::Tensor mask_;  // [rows, 1, columns, columns], 0 or -inf
+};
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_ATTENTION_DENSE_H_

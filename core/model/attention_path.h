@@ -1,0 +1,25 @@
+// The reference: each row is one path, right padded, and attends causally.
+#ifndef CORE_MODEL_ATTENTION_PATH_H_
+#define CORE_MODEL_ATTENTION_PATH_H_
+
+#include <cstdint>
+
+#include "core/model/attention_backend.h"
+
+namespace canopy {
+
+// Needs no mask: padding stands to the right, where no token of the path looks.
+class PathAttention : public AttentionBackend {
+ public:
+  PathAttention(int64_t rows, int64_t columns) : rows_(rows), columns_(columns) {}
+
+  at::Tensor Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const override;
+
+ private:
+  const int64_t rows_;
+  const int64_t columns_;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_ATTENTION_PATH_H_

@@ -1,0 +1,46 @@
+// Token paths to vectors: a decoder without a head, behind status instead of exceptions.
+#ifndef CORE_MODEL_TREE_ENCODER_H_
+#define CORE_MODEL_TREE_ENCODER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "ATen/core/Tensor.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/model/decoder.h"
+#include "core/model/model_config.h"
+#include "core/model/weight_schema.h"
+#include "core/tree/tree_plan.h"
+
+namespace canopy {
+
+// Immutable once made; one Encode at a time.
+class TreeEncoder {
+ public:
+  // Copies the weights to `options`' device in its dtype (float32 or bfloat16).
+  // RESOURCE_EXHAUSTED when they do not fit.
+  static absl::StatusOr<std::unique_ptr<TreeEncoder>> Create(const ModelConfig& config,
+                                                             const WeightMap& weights,
+                                                             const at::TensorOptions& options);
+
+  // Final-norm hidden states [slots, hidden] at the given flat grid slots of the plan, in their
+  // order, on the device in the compute dtype: TreePlan::endpoints gives a vector a path.
+  // Token ids must be inside the vocabulary. INVALID_ARGUMENT for a slot outside the grid;
+  // otherwise what GuardTorch returns.
+  absl::StatusOr<at::Tensor> Encode(const TreePlan& plan, absl::Span<const int32_t> slots) const;
+
+  const ModelConfig& config() const { return config_; }
+  const at::TensorOptions& options() const { return options_; }
+
+ private:
+  TreeEncoder(const ModelConfig& config, DecoderWeights weights, const at::TensorOptions& options);
+
+  const ModelConfig config_;
+  const at::TensorOptions options_;
+  const Decoder decoder_;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_TREE_ENCODER_H_

@@ -1,0 +1,47 @@
+// Checked weight views -> tensors on the device. What the layers multiply by is fused here, in
+// memory only: q, k and v to one matrix, gate and up to another.
+#ifndef CORE_MODEL_WEIGHTS_H_
+#define CORE_MODEL_WEIGHTS_H_
+
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "absl/status/statusor.h"
+#include "core/model/model_config.h"
+#include "core/model/weight_schema.h"
+
+namespace canopy {
+
+// One decoder layer. All in the compute dtype; biases are undefined where the model has none.
+struct LayerWeights {
+  at::Tensor input_norm;           // [hidden]
+  at::Tensor qkv;                  // [(query heads + 2 kv heads) x head dim, hidden]
+  at::Tensor qkv_bias;             // [(query heads + 2 kv heads) x head dim]
+  at::Tensor qk_norm;              // [query heads + kv heads, head dim]: each head's own copy
+  at::Tensor output;               // [hidden, query heads x head dim]
+  at::Tensor output_bias;          // [hidden]
+  at::Tensor post_attention_norm;  // [hidden]
+  at::Tensor gate_up;              // [2 x intermediate, hidden]
+  at::Tensor down;                 // [hidden, intermediate]
+};
+
+struct DecoderWeights {
+  at::Tensor embedding;  // [vocab, hidden]
+  std::vector<LayerWeights> layers;
+  at::Tensor final_norm;           // [hidden]
+  at::Tensor inverse_frequencies;  // [head dim / 2] float32, of the rotary embedding
+};
+
+// A copy of one tensor (F32 or BF16) with the device and dtype of `options`. Throws LibTorch's
+// errors.
+at::Tensor UploadWeight(const TensorView& view, const at::TensorOptions& options);
+
+// `weights` must have been matched with `config`. `options` name the device and the compute dtype.
+// RESOURCE_EXHAUSTED when the device has no room.
+absl::StatusOr<DecoderWeights> LoadDecoderWeights(const ModelConfig& config,
+                                                  const WeightMap& weights,
+                                                  const at::TensorOptions& options);
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_WEIGHTS_H_
