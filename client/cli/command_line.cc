@@ -186,13 +186,21 @@ class Reader {
   bool help_ = false;
 };
 
+void ResetFlags() {
+  for (const FlagUse& flag : kFlags) {
+    absl::CommandLineFlag* abseil_flag = absl::FindCommandLineFlag(flag.name);
+    std::string problem;
+    abseil_flag->ParseFrom(abseil_flag->DefaultValue(), &problem);
+  }
+}
+
 std::string FlagsHelp(unsigned takers) {
   std::string text = "Flags:\n";
   for (const FlagUse& flag : kFlags) {
     if ((flag.takers & takers) != 0) {
       const absl::CommandLineFlag* abseil_flag = absl::FindCommandLineFlag(flag.name);
       const std::string named = absl::StrCat("--", flag.name, "=", abseil_flag->DefaultValue());
-      absl::StrAppendFormat(&text, "  %-26s %s\n", named, abseil_flag->Help());
+      absl::StrAppendFormat(&text, "  %-30s %s\n", named, abseil_flag->Help());
     }
   }
   return text;
@@ -201,6 +209,7 @@ std::string FlagsHelp(unsigned takers) {
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string> arguments) {
+  ResetFlags();
   Reader reader(arguments);
   if (absl::Status status = reader.Read(); !status.ok()) {
     return status;

@@ -19,9 +19,9 @@ struct CommandLine {
   bool help = false;
 };
 
-// Sets the flags (flags.h) named in `arguments`, as --name=value, --name value, --name or --noname;
-// `--` ends them. INVALID_ARGUMENT naming the argument: an unknown command or flag, a flag that the
-// command does not take, a bad value, more than one file.
+// Puts all flags (flags.h) at their defaults, then sets those named in `arguments`: --name=value,
+// --name value, --name or --noname; `--` ends them. INVALID_ARGUMENT naming the argument: an
+// unknown command or flag, a flag that the command does not take, a bad value, more than one file.
 absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string> arguments);
 
 // Text for --help of `command`; of the whole program when it is empty.

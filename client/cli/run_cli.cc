@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/reflection.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -213,7 +212,6 @@ ExitCode UsageError(const absl::Status& status, const std::string& command, std:
 }  // namespace
 
 ExitCode RunCli(absl::Span<const std::string> arguments, const Streams& streams) {
-  const absl::FlagSaver restore_flags;
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments);
   if (!line.ok()) {
     return UsageError(line.status(), "", streams.err);

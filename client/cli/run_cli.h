@@ -27,7 +27,7 @@ struct Streams {
 };
 
 // Runs `canopy` with `arguments` (the program's name left out). Answers go to `out`, errors to
-// `err`. Flags are back at their defaults afterwards. One run at a time: flags are global.
+// `err`. One run at a time: flags are global, and start each run at their defaults.
 ExitCode RunCli(absl::Span<const std::string> arguments, const Streams& streams);
 
 }  // namespace canopy::client
