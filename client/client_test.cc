@@ -56,6 +56,8 @@ class ClientTest : public ::testing::Test {
 
   absl::StatusOr<v1::ScoreResponse> Score() { return NewClient()->Score(SampleRequest()); }
 
+  // Outlives the server, whose handlers wait for it.
+  absl::Notification test_is_over_;
   FakeScorer server_;
   Client::Options options_;
 };
@@ -130,18 +132,16 @@ TEST_F(ClientTest, RetriesARequestBeyondGrpcsDefaultRetryBuffer) {
 }
 
 TEST_F(ClientTest, DeadlineEndsACallThatIsNotAnswered) {
-  absl::Notification test_is_over;
-  server_.score = [&test_is_over](grpc::ServerContext* /*context*/,
-                                  const v1::ScoreRequest& /*request*/,
-                                  v1::ScoreResponse* /*response*/) {
-    test_is_over.WaitForNotification();
+  server_.score = [this](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                         v1::ScoreResponse* /*response*/) {
+    test_is_over_.WaitForNotification();
     return grpc::Status::OK;
   };
   options_.deadline = absl::Milliseconds(100);
   const std::unique_ptr<Client> client = NewClient();
   EXPECT_EQ(client->Score(SampleRequest()).status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(client->Connected());
-  test_is_over.Notify();
+  test_is_over_.Notify();
 }
 
 TEST_F(ClientTest, RefusesALargerRequestBeforeSending) {

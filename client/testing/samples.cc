@@ -3,6 +3,7 @@
 #include <string>
 
 #include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
 
 namespace canopy::client {
 namespace {
@@ -10,9 +11,7 @@ namespace {
 template <typename Message>
 Message Parse(const std::string& text) {
   Message message;
-  if (!google::protobuf::TextFormat::ParseFromString(text, &message)) {
-    message.Clear();
-  }
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
   return message;
 }
 
