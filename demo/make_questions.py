@@ -55,8 +55,8 @@ def winner(question: dict[str, Any], scores: list[float], right: str) -> dict[st
         "index": best,
         "winner": question["candidates"][best]["id"],
         "right": right,
-        "score": round(scores[best], 6),
-        "margin": round(scores[best] - second, 6),
+        "score": round(scores[best], 3),
+        "margin": round(scores[best] - second, 3),
     }
 
 
