@@ -226,7 +226,7 @@ def write_oracle(checkpoint: Checkpoint, folder: Path, cases: dict[str, list[Que
 def main() -> int:
     """Writes every checkpoint below the folder named on the command line."""
     output = Path(sys.argv[1])
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     for index, checkpoint in enumerate(CHECKPOINTS):
         folder = output / checkpoint.name
         make_model(checkpoint).save_pretrained(folder, max_shard_size=checkpoint.shard_size)
