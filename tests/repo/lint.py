@@ -26,22 +26,23 @@ def clang_format() -> list[str]:
     return run("clang-format", "--dry-run", "-Werror", *files) if files else []
 
 
-def torch_include() -> list[str]:
-    """Include flags of the LibTorch that the build uses."""
-    home = os.environ.get("TORCH_HOME") or str(
-        next((ROOT / ".venv" / "lib").glob("python3*/site-packages/torch"))
+def bazel_info(key: str) -> Path:
+    """A folder of this checkout's build."""
+    command = ["bazel", "info", key]
+    return Path(
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     )
-    return [f"-isystem{home}/include"]
 
 
 def clang_tidy() -> list[str]:
     """One process a file; the checks are in .clang-tidy."""
+    generated = bazel_info("bazel-bin")
     flags = [
         "-std=c++17",
         "-I.",
-        "-isystembazel-bin/proto",
-        "-isystembazel-bin/third_party/googleapis",
-        *torch_include(),
+        f"-isystem{generated}/proto",
+        f"-isystem{generated}/third_party/googleapis",
+        f"-isystem{bazel_info('output_base')}/external/torch/include",
     ]
     files = [str(path) for path in source_files(".cc")]
 
