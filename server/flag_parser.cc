@@ -39,6 +39,8 @@ class FlagParser {
         CANOPY_RETURN_IF_ERROR(Set(name, argument.substr(equals + 1), in_file));
       } else if (const char* value = SwitchValue(name); value != nullptr) {
         CANOPY_RETURN_IF_ERROR(Set(SwitchName(name), value, in_file));
+      } else if (absl::FindCommandLineFlag(name) == nullptr && name != kFlagFile) {
+        return UnknownFlag(name);
       } else if (i + 1 < arguments.size() && !in_file) {
         CANOPY_RETURN_IF_ERROR(Set(name, arguments[++i], in_file));
       } else {
@@ -49,6 +51,10 @@ class FlagParser {
   }
 
  private:
+  static absl::Status UnknownFlag(absl::string_view name) {
+    return absl::InvalidArgumentError(absl::StrCat("--", name, ": unknown flag"));
+  }
+
   static bool IsSwitch(absl::string_view name) {
     const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
     return flag != nullptr && flag->IsOfType<bool>();
@@ -73,7 +79,7 @@ class FlagParser {
     }
     absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
     if (flag == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("--", name, ": unknown flag"));
+      return UnknownFlag(name);
     }
     std::string text(value);
     if (absl::c_linear_search(repeatable_, name)) {

@@ -7,6 +7,7 @@
 #include "grpc/impl/codegen/grpc_types.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
+#include "server/address.h"
 #include "server/health.h"
 #include "server/reflection_guard.h"
 
@@ -48,22 +49,21 @@ absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Ser
   if (!options.reflection) {
     builder.SetOption(WithoutReflection());
   }
+  Listener listener;
   if (service != nullptr) {
     builder.RegisterService(service);
+  } else {
+    listener.no_service = std::make_unique<grpc::CallbackGenericService>();
+    builder.RegisterCallbackGenericService(listener.no_service.get());
   }
   int port = 0;
   builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
-  Listener listener;
   listener.server = builder.BuildAndStart();
   if (listener.server == nullptr || port == 0) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address));
   }
   listener.address = WithPort(options.address, port);
   return listener;
-}
-
-std::string WithPort(absl::string_view address, int port) {
-  return absl::StrCat(address.substr(0, address.rfind(':') + 1), port);
 }
 
 }  // namespace canopy::server

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
 
@@ -20,6 +20,8 @@ struct ListenerOptions {
 };
 
 struct Listener {
+  // Answers UNIMPLEMENTED where no service is given: gRPC starts no server without one.
+  std::unique_ptr<grpc::CallbackGenericService> no_service;
   std::unique_ptr<grpc::Server> server;
   std::string address;  // with the bound port
 };
@@ -27,9 +29,6 @@ struct Listener {
 // Starts to answer calls to `service` (not owned, null = none) and to the health service.
 // UNAVAILABLE when the address cannot be bound.
 absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Service* service);
-
-// HOST:PORT with another port.
-std::string WithPort(absl::string_view address, int port);
 
 }  // namespace canopy::server
 

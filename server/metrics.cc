@@ -1,15 +1,8 @@
 #include "server/metrics.h"
 
-#include <exception>
 #include <utility>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
-#include "prometheus/collectable.h"
-#include "prometheus/metric_family.h"
+#include "prometheus/text_serializer.h"
 
 namespace canopy::server {
 namespace {
@@ -79,40 +72,8 @@ auto& Family(Builder builder, prometheus::Registry& registry, const char* name, 
 
 }  // namespace
 
-// Reads the queue's depth when a scrape comes, so that no scrape sees an old one.
-class Metrics::ScrapeSource : public prometheus::Collectable {
- public:
-  explicit ScrapeSource(std::shared_ptr<prometheus::Registry> registry)
-      : registry_(std::move(registry)),
-        queued_(Family(prometheus::BuildGauge(), *registry_, "canopy_queued_requests",
-                       "Requests that wait for the device.")
-                    .Add({})) {}
-
-  void SetQueueDepthSource(std::function<int64_t()> source) {
-    absl::MutexLock lock(&mutex_);
-    source_ = std::move(source);
-  }
-
-  std::vector<prometheus::MetricFamily> Collect() const override {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (source_) {
-        queued_.Set(static_cast<double>(source_()));
-      }
-    }
-    return registry_->Collect();
-  }
-
- private:
-  const std::shared_ptr<prometheus::Registry> registry_;
-  prometheus::Gauge& queued_;
-  mutable absl::Mutex mutex_;
-  std::function<int64_t()> source_ ABSL_GUARDED_BY(mutex_);
-};
-
 Metrics::Metrics()
-    : registry_(std::make_shared<prometheus::Registry>()),
-      scrape_source_(std::make_shared<ScrapeSource>(registry_)),
+    : registry_(std::make_unique<prometheus::Registry>()),
       requests_(Family(prometheus::BuildCounter(), *registry_, "canopy_requests_total",
                        "Answered calls by method and gRPC code.")),
       in_flight_(Family(prometheus::BuildGauge(), *registry_, "canopy_requests_in_flight",
@@ -125,6 +86,9 @@ Metrics::Metrics()
                      "Loaded models; always 1.")),
       build_(Family(prometheus::BuildGauge(), *registry_, "canopy_build_info",
                     "Version of this server; always 1.")),
+      queued_requests_(Family(prometheus::BuildGauge(), *registry_, "canopy_queued_requests",
+                              "Requests that wait for the device.")
+                           .Add({})),
       paths_(AddCounter("canopy_paths_total", "Candidate paths of scored requests.")),
       unscored_paths_(AddCounter("canopy_unscored_paths_total",
                                  "Candidate paths whose result was not finite.")),
@@ -198,18 +162,18 @@ void Metrics::SetLimit(absl::string_view name, int64_t value) {
 }
 
 void Metrics::SetQueueDepthSource(std::function<int64_t()> queued_requests) {
-  scrape_source_->SetQueueDepthSource(std::move(queued_requests));
+  absl::MutexLock lock(&mutex_);
+  queue_depth_source_ = std::move(queued_requests);
 }
 
-absl::StatusOr<std::unique_ptr<prometheus::Exposer>> Metrics::Expose(const std::string& address) {
-  // The library reports a failed bind by an exception; it goes no further than here.
-  try {
-    auto exposer = std::make_unique<prometheus::Exposer>(address);
-    exposer->RegisterCollectable(scrape_source_);
-    return exposer;
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("cannot serve metrics on ", address));
+std::string Metrics::Render() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (queue_depth_source_) {
+      queued_requests_.Set(static_cast<double>(queue_depth_source_()));
+    }
   }
+  return prometheus::TextSerializer().Serialize(registry_->Collect());
 }
 
 }  // namespace canopy::server

@@ -8,12 +8,12 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "core/engine/types.h"
 #include "grpcpp/support/status_code_enum.h"
 #include "prometheus/counter.h"
-#include "prometheus/exposer.h"
 #include "prometheus/family.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
@@ -52,26 +52,23 @@ class Metrics {
   void SetModel(const ModelInfo& model);
   void SetLimit(absl::string_view name, int64_t value);
   // Asked at each scrape; must stay callable as long as this object lives.
-  void SetQueueDepthSource(std::function<int64_t()> queued_requests);
+  void SetQueueDepthSource(std::function<int64_t()> queued_requests) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Serves /metrics over plain HTTP on HOST:PORT until the exposer is destroyed. UNAVAILABLE when
-  // the address cannot be bound.
-  absl::StatusOr<std::unique_ptr<prometheus::Exposer>> Expose(const std::string& address);
+  // Everything in Prometheus' text format.
+  std::string Render() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  class ScrapeSource;
-
   prometheus::Counter& AddCounter(const char* name, const char* help);
   prometheus::Histogram& AddStage(const char* name, const char* help);
 
-  const std::shared_ptr<prometheus::Registry> registry_;
-  const std::shared_ptr<ScrapeSource> scrape_source_;
+  const std::unique_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Counter>& requests_;
   prometheus::Family<prometheus::Gauge>& in_flight_;
   prometheus::Family<prometheus::Counter>& routes_;
   prometheus::Family<prometheus::Gauge>& limits_;
   prometheus::Family<prometheus::Gauge>& models_;
   prometheus::Family<prometheus::Gauge>& build_;
+  prometheus::Gauge& queued_requests_;
   prometheus::Counter& paths_;
   prometheus::Counter& unscored_paths_;
   prometheus::Counter& path_tokens_;
@@ -84,6 +81,9 @@ class Metrics {
   prometheus::Histogram& device_;
   prometheus::Histogram& encode_;
   prometheus::Histogram& total_;
+
+  absl::Mutex mutex_;
+  std::function<int64_t()> queue_depth_source_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace canopy::server

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/logging.h"
 #include "core/base/status_macros.h"
-#include "server/listener.h"
 #include "server/version.h"
 
 namespace canopy::server {
@@ -76,25 +75,22 @@ absl::Status Server::Listen() {
   listener.max_request_bytes = static_cast<int>(options_.max_request_bytes);
   listener.max_concurrent_streams = options_.max_concurrent_streams;
   listener.reflection = options_.reflection;
-  CANOPY_ASSIGN_OR_RETURN(Listener scoring, StartListener(listener, service_.get()));
-  server_ = std::move(scoring.server);
-  address_ = std::move(scoring.address);
-  health_.Add(server_.get());
-  LogInfo("listening", {{"service", "canopy.v1.Scorer"}, {"address", address_}});
+  CANOPY_ASSIGN_OR_RETURN(scoring_listener_, StartListener(listener, service_.get()));
+  health_.Add(scoring_listener_.server.get());
+  LogInfo("listening", {{"service", "canopy.v1.Scorer"}, {"address", address()}});
 
   if (!options_.health_listen.empty()) {
     listener.address = options_.health_listen;
     listener.reflection = false;
-    CANOPY_ASSIGN_OR_RETURN(Listener health, StartListener(listener, nullptr));
-    health_server_ = std::move(health.server);
-    health_address_ = std::move(health.address);
-    health_.Add(health_server_.get());
-    LogInfo("listening", {{"service", "grpc.health.v1.Health"}, {"address", health_address_}});
+    CANOPY_ASSIGN_OR_RETURN(health_listener_, StartListener(listener, nullptr));
+    health_.Add(health_listener_.server.get());
+    LogInfo("listening", {{"service", "grpc.health.v1.Health"}, {"address", health_address()}});
   }
   if (!options_.metrics_listen.empty()) {
-    CANOPY_ASSIGN_OR_RETURN(exposer_, metrics_.Expose(options_.metrics_listen));
-    metrics_address_ = WithPort(options_.metrics_listen, exposer_->GetListeningPorts().front());
-    LogInfo("listening", {{"service", "metrics"}, {"address", metrics_address_}});
+    CANOPY_ASSIGN_OR_RETURN(
+        metrics_listener_,
+        MetricsListener::Start(options_.metrics_listen, [this] { return metrics_.Render(); }));
+    LogInfo("listening", {{"service", "metrics"}, {"address", metrics_address()}});
   }
   return absl::OkStatus();
 }
@@ -116,7 +112,7 @@ void Server::Serve() {
   metrics_.SetQueueDepthSource([engine = engine_.get()] { return engine->queued_requests(); });
   gate_.Open({engine_.get(), limits});
   health_.SetReady(true);
-  LogInfo("serving", {{"address", address_}, {"version", kVersion}});
+  LogInfo("serving", {{"address", address()}, {"version", kVersion}});
 }
 
 bool Server::CheckHealth() {
@@ -132,8 +128,8 @@ bool Server::Drain(absl::Duration timeout) {
   gate_.StartDraining();
   const bool finished = gate_.AwaitIdle(timeout);
   // Ends the connections; what is still in flight is cancelled.
-  Shutdown(server_.get());
-  Shutdown(health_server_.get());
+  Shutdown(scoring_listener_.server.get());
+  Shutdown(health_listener_.server.get());
   return finished;
 }
 

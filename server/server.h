@@ -17,11 +17,11 @@
 #include "absl/time/time.h"
 #include "core/engine/engine.h"
 #include "core/engine/model_runner.h"
-#include "grpcpp/server.h"
-#include "prometheus/exposer.h"
 #include "server/call_gate.h"
 #include "server/health.h"
+#include "server/listener.h"
 #include "server/metrics.h"
+#include "server/metrics_listener.h"
 #include "server/score_service.h"
 #include "server/server_options.h"
 
@@ -62,27 +62,26 @@ class Server {
   bool Drain(absl::Duration timeout);
 
   // HOST:PORT with the bound ports; metrics and health '' when off.
-  const std::string& address() const { return address_; }
-  const std::string& metrics_address() const { return metrics_address_; }
-  const std::string& health_address() const { return health_address_; }
+  const std::string& address() const { return scoring_listener_.address; }
+  std::string metrics_address() const {
+    return metrics_listener_ == nullptr ? "" : metrics_listener_->address();
+  }
+  const std::string& health_address() const { return health_listener_.address; }
 
  private:
   explicit Server(const ServerOptions& options);
   absl::Status Listen();
 
   ServerOptions options_;
-  std::string address_;
-  std::string metrics_address_;
-  std::string health_address_;
   Metrics metrics_;
   CallGate gate_;
   std::unique_ptr<ServiceContext> context_;
   std::unique_ptr<ScoreService> service_;
-  // Before the listeners and the exposer, which use it until they are gone.
+  // Before the listeners, which use it until they are gone.
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<prometheus::Exposer> exposer_;
-  std::unique_ptr<grpc::Server> health_server_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<MetricsListener> metrics_listener_;
+  Listener health_listener_;
+  Listener scoring_listener_;
   Health health_;
 };
 

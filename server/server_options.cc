@@ -1,20 +1,19 @@
 #include "server/server_options.h"
 
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/status_macros.h"
+#include "server/address.h"
 #include "server/flag_parser.h"
 
 namespace canopy::server {
@@ -114,25 +113,6 @@ absl::StatusOr<T> Choose(absl::string_view flag, const std::string& value,
     names.push_back(name);
   }
   return FlagError(flag, value, absl::StrCat("one of: ", absl::StrJoin(names, ", ")));
-}
-
-// HOST and PORT of "HOST:PORT" or "[HOST]:PORT"; nothing when it is neither.
-std::optional<std::pair<std::string, int32_t>> SplitAddress(absl::string_view address) {
-  const size_t colon = address.rfind(':');
-  int32_t port = 0;
-  if (colon == absl::string_view::npos || colon == 0 ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 || port > 65'535) {
-    return std::nullopt;
-  }
-  absl::string_view host = address.substr(0, colon);
-  if (absl::ConsumePrefix(&host, "[")) {
-    if (!absl::ConsumeSuffix(&host, "]")) {
-      return std::nullopt;
-    }
-  } else if (absl::StrContains(host, ':')) {
-    return std::nullopt;
-  }
-  return std::make_pair(std::string(host), port);
 }
 
 absl::Status CheckAddress(absl::string_view flag, const std::string& address) {
@@ -327,24 +307,6 @@ absl::StatusOr<ServerOptions> ParseServerOptions(const std::vector<std::string>&
   CANOPY_RETURN_IF_ERROR(ReadLimits(&options));
   CANOPY_RETURN_IF_ERROR(ReadProcess(&options));
   return options;
-}
-
-bool IsLoopbackAddress(absl::string_view address) {
-  const auto parts = SplitAddress(address);
-  if (!parts.has_value()) {
-    return false;
-  }
-  const std::string& host = parts->first;
-  if (host == "localhost" || host == "::1") {
-    return true;
-  }
-  // 127.0.0.0/8 in its usual form; "127.example.com" is a name like any other.
-  const std::vector<std::string> numbers = absl::StrSplit(host, '.');
-  return numbers.size() == 4 && numbers[0] == "127" &&
-         absl::c_all_of(numbers, [](const std::string& text) {
-           uint32_t number = 0;
-           return absl::SimpleAtoi(text, &number) && number <= 255;
-         });
 }
 
 std::string ServerHelp() {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/logging.h"
 #include "core/tree/route.h"
@@ -63,9 +62,6 @@ struct ServerOptions {
 // Parses and checks a command line without its program name. INVALID_ARGUMENT in one line that
 // names the flag, the value and what would be right.
 absl::StatusOr<ServerOptions> ParseServerOptions(const std::vector<std::string>& arguments);
-
-// Whether HOST:PORT can be reached from this machine only.
-bool IsLoopbackAddress(absl::string_view address);
 
 // What --help prints.
 std::string ServerHelp();
