@@ -152,7 +152,7 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
                 parameter.copy_(1.5 * noise / parameter.shape[-1] ** 0.5)
 
 
-def make_model(checkpoint: Checkpoint) -> torch.nn.Module:
+def make_model(checkpoint: Checkpoint) -> Any:
     """A randomised model in the checkpoint's storage type."""
     settings: dict[str, Any] = {}
     if checkpoint.labels:
@@ -171,7 +171,7 @@ def make_model(checkpoint: Checkpoint) -> torch.nn.Module:
         attention_bias=checkpoint.bias,
         **settings,
     )
-    model = checkpoint.model(config)
+    model: Any = checkpoint.model(config)
     randomize(model, seed=len(checkpoint.name) * 1000 + checkpoint.hidden)
     return model.to(checkpoint.dtype).eval()
 
