@@ -3,6 +3,7 @@
 #include <fstream>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/status/statusor.h"
@@ -169,15 +170,18 @@ class Session {
   // The server's refusal, its violations a line each.
   ExitCode Refuse(const absl::Status& status) {
     const ErrorDetails details = GetErrorDetails(status);
+    const std::vector<FieldViolation>& violations = details.violations;
+    std::string summary(status.message());
+    if (violations.size() > 1) {
+      summary = Mentions(details.server_message, violations[0])
+                    ? absl::StrCat(violations.size(), " field violations")
+                    : details.server_message;
+    }
     streams_.err << "canopy: " << absl::StatusCodeToString(status.code()) << ": "
-                 << EscapeForTerminal(details.violations.size() > 1 ? details.server_message
-                                                                    : status.message())
-                 << "\n";
-    if (details.violations.size() > 1) {
-      for (const FieldViolation& violation : details.violations) {
-        streams_.err << "  " << EscapeForTerminal(violation.field) << ": "
-                     << EscapeForTerminal(violation.description) << "\n";
-      }
+                 << EscapeForTerminal(summary) << "\n";
+    for (size_t i = 0; violations.size() > 1 && i < violations.size(); ++i) {
+      streams_.err << "  " << EscapeForTerminal(violations[i].field) << ": "
+                   << EscapeForTerminal(violations[i].description) << "\n";
     }
     if (details.retry_after.has_value()) {
       streams_.err << "  retry after " << absl::FormatDuration(*details.retry_after) << "\n";

@@ -232,6 +232,25 @@ TEST_F(RunCliTest, ServersRefusalIsShownWithItsViolations) {
   EXPECT_THAT(result.out, IsEmpty());
 }
 
+TEST_F(RunCliTest, ViolationsInTheServersTextAreShownOnce) {
+  server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                     v1::ScoreResponse* /*response*/) {
+    google::rpc::BadRequest bad_request;
+    for (const char* field : {"a", "b"}) {
+      auto* violation = bad_request.add_field_violations();
+      violation->set_field(field);
+      violation->set_description("wrong");
+    }
+    google::rpc::Status details;
+    details.set_message("a: wrong; b: wrong");
+    details.add_details()->PackFrom(bad_request);
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, details.message(),
+                        details.SerializeAsString());
+  };
+  EXPECT_EQ(Run({"score"}).err,
+            "canopy: INVALID_ARGUMENT: 2 field violations\n  a: wrong\n  b: wrong\n");
+}
+
 TEST_F(RunCliTest, WrongAnswersAreRefused) {
   server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
                      v1::ScoreResponse* /*response*/) { return grpc::Status::OK; };

@@ -106,7 +106,7 @@ std::string TakeEscaped(absl::string_view* text) {
     text->remove_prefix(1);
     return absl::StrFormat("\\x%02x", byte);
   }
-  const std::string bytes(text->substr(0, character.size_bytes));
+  std::string bytes(text->substr(0, character.size_bytes));
   text->remove_prefix(character.size_bytes);
   if (character.code_point == '\\') {
     return "\\\\";
