@@ -73,11 +73,10 @@ TEST(Forest, LaysOutSomeOfTheQuestions) {
 }
 
 TEST(ChooseLayout, FlatNeedsTheSmallerMask) {
-  // 4 + 2 + 2 nodes: 8^2 = 64 against 3 x 4^2 = 48. With four more questions of one node: 12^2 =
-  // 144 against 7 x 16 = 112. 4 + five of 1: 81 against 96.
+  // 8^2 = 64 against 3 x 4^2 = 48; 9^2 = 81 against 6 x 4^2 = 96.
   EXPECT_EQ(ChooseLayout(TrieOfSizes({4, 2, 2}), Packing::kAuto).layout, Layout::kPadded);
   EXPECT_EQ(ChooseLayout(TrieOfSizes({4, 1, 1, 1, 1, 1}), Packing::kAuto).layout, Layout::kFlat);
-  // 3 + 1 + 1 + 1: 36 against 4 x 9 = 36: equal masks stay padded.
+  // 6^2 = 36 against 4 x 3^2 = 36.
   const LayoutChoice equal = ChooseLayout(TrieOfSizes({3, 1, 1, 1}), Packing::kAuto);
   EXPECT_EQ(equal.layout, Layout::kPadded);
   EXPECT_EQ(equal.forest_tokens, 12);
