@@ -1,10 +1,16 @@
 // The whole program: arguments, streams and exit codes, against an in-process server.
 #include "client/cli/run_cli.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "client/testing/fake_scorer.h"
@@ -284,10 +290,53 @@ TEST(RunCliUnreachableTest, NoServerIsExitCode3) {
   }
 }
 
-TEST_F(RunCliTest, DeadlineBeforeAnyConnectionIsUnreachable) {
-  // Nanoseconds do not connect.
-  const Result result = Run({"model", "--deadline=1ns"});
-  EXPECT_EQ(result.code, kUnreachable) << result.err;
+// A port that takes connections and never says a word.
+class SilentPort {
+ public:
+  SilentPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(socket_, generic, size), 0);
+    EXPECT_EQ(listen(socket_, 1), 0);
+    EXPECT_EQ(getsockname(socket_, generic, &size), 0);
+    target_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  ~SilentPort() { close(socket_); }
+  SilentPort(const SilentPort&) = delete;
+  SilentPort& operator=(const SilentPort&) = delete;
+
+  const std::string& target() const { return target_; }
+
+ private:
+  const int socket_;
+  std::string target_;
+};
+
+TEST(RunCliUnreachableTest, DeadlineBeforeAnyConnectionIsExitCode3) {
+  const SilentPort port;
+  std::istringstream in;
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(RunCli({"model", "--deadline=100ms", "--server=" + port.target()}, {in, out, err}),
+            kUnreachable);
+  EXPECT_THAT(err.str(), StartsWith("canopy: DEADLINE_EXCEEDED: "));
+}
+
+TEST_F(RunCliTest, DeadlineOfASlowServerIsExitCode1) {
+  server_.score = [](grpc::ServerContext* context, const v1::ScoreRequest& /*request*/,
+                     v1::ScoreResponse* /*response*/) {
+    // Ends with the call: the server learns of the client's deadline.
+    while (!context->IsCancelled()) {
+      std::this_thread::yield();
+    }
+    return grpc::Status::OK;
+  };
+  const Result result = Run({"score", "--deadline=300ms"});
+  EXPECT_EQ(result.code, kRefused);
+  EXPECT_THAT(result.err, StartsWith("canopy: DEADLINE_EXCEEDED: "));
 }
 
 struct UsageCase {
