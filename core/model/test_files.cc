@@ -20,7 +20,7 @@ std::string TemporaryFolder::Join(absl::string_view name) const {
 }
 
 std::string TemporaryFolder::Write(absl::string_view name, absl::string_view contents) const {
-  const std::string file = Join(name);
+  std::string file = Join(name);
   std::ofstream out(file, std::ios::binary);
   out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
   out.close();
