@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/model/test_files.h"
@@ -143,22 +144,32 @@ TEST(ModelConfigTest, TakesRopeThetaFromAnyPlaceButNeverFromNowhere) {
     EXPECT_THAT(theta(keys).status().message(), HasSubstr("rope_theta")) << keys;
     EXPECT_THAT(theta(keys).status().message(), HasSubstr("is missing")) << keys;
   }
-  for (const std::string keys : {
-           R"({"rope_theta": 9, "rope_parameters": {"rope_theta": 10}})",
-           R"({"rope_theta": "9"})",
-           R"({"rope_theta": 0})",
-           R"({"rope_theta": -1})",
-           R"({"rope_theta": 1e300})",
-           R"({"rope_theta": 9, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}})",
-           R"({"rope_theta": 9, "rope_scaling": {"type": "linear", "factor": 2}})",
-           R"({"rope_theta": 9, "rope_scaling": "default"})",
-           R"({"rope_parameters": {"rope_theta": 9, "factor": 4.0}})",
-           R"({"rope_parameters": {"rope_theta": 9, "partial_rotary_factor": 0.5}})",
-           R"({"rope_theta": 9, "partial_rotary_factor": 0.5})",
-           R"({"rope_parameters": {"full_attention": {"rope_theta": 9}}})",
-           R"({"rope_parameters": [9]})",
+  for (const auto& [keys, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"rope_theta": 9, "rope_parameters": {"rope_theta": 10}})",
+            "rope_parameters.rope_theta: 10 contradicts rope_theta 9"},
+           {R"({"rope_theta": "9"})", "rope_theta: \"9\""},
+           {R"({"rope_theta": 0})", "rope_theta: 0"},
+           {R"({"rope_theta": -1})", "rope_theta: -1"},
+           {R"({"rope_theta": 1e300})", "rope_theta: 1e+300"},
+           {R"({"rope_parameters": {"rope_theta": null}})", "rope_parameters.rope_theta: null"},
+           {R"({"rope_theta": 9, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}})",
+            "rope_scaling.rope_type: \"yarn\""},
+           {R"({"rope_theta": 9, "rope_scaling": {"type": "linear", "factor": 2}})",
+            "rope_scaling.type: \"linear\""},
+           {R"({"rope_parameters": {"rope_theta": 9, "rope_type": "llama3"}})",
+            "rope_parameters.rope_type: \"llama3\""},
+           {R"({"rope_theta": 9, "rope_scaling": "default"})", "rope_scaling: \"default\""},
+           {R"({"rope_parameters": {"rope_theta": 9, "factor": 4.0}})",
+            "rope_parameters.factor: 4.0"},
+           {R"({"rope_parameters": {"rope_theta": 9, "partial_rotary_factor": 0.5}})",
+            "rope_parameters.partial_rotary_factor: 0.5"},
+           {R"({"rope_theta": 9, "partial_rotary_factor": 0.5})", "partial_rotary_factor: 0.5"},
+           {R"({"rope_parameters": {"full_attention": {"rope_theta": 9}}})",
+            "rope_parameters.full_attention: {\"rope_theta\":9}"},
+           {R"({"rope_parameters": [9]})", "rope_parameters: [9]"},
        }) {
     EXPECT_EQ(theta(keys).status().code(), absl::StatusCode::kInvalidArgument) << keys;
+    EXPECT_THAT(theta(keys).status().message(), HasSubstr(message)) << keys;
   }
 }
 

@@ -93,6 +93,9 @@ TEST(SafetensorsTest, RefusesBadLengths) {
     const auto tensors = ParseSafetensors(Bytes(file));
     EXPECT_EQ(tensors.status().code(), absl::StatusCode::kDataLoss) << file.size();
   }
+  const std::string long_header = with_length(100'000'001, "{}");
+  EXPECT_THAT(ParseSafetensors(Bytes(long_header)).status().message(),
+              HasSubstr("header of 100000001 bytes exceeds 100000000"));
 }
 
 // An entry "t" with the given fields in place of a good F32 [2] at 0..8.
