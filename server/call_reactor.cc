@@ -41,6 +41,11 @@ void CallReactor::Answer(const absl::Status& status) {
   }
 }
 
+void CallReactor::OnCancel() {
+  cancelled_.store(true, std::memory_order_relaxed);
+  context_.metrics.CallAbandoned(method_);
+}
+
 std::chrono::steady_clock::time_point CallReactor::Deadline() const {
   const auto now = std::chrono::system_clock::now();
   const auto deadline = call_.deadline();

@@ -37,7 +37,7 @@ class CallReactor : public grpc::ServerUnaryReactor {
   std::chrono::steady_clock::time_point Deadline() const;
 
  private:
-  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void OnCancel() override;
   void OnDone() override { delete this; }
 
   const Method method_;

@@ -78,6 +78,8 @@ Metrics::Metrics()
                        "Answered calls by method and gRPC code.")),
       in_flight_(Family(prometheus::BuildGauge(), *registry_, "canopy_requests_in_flight",
                         "Calls that are not answered yet.")),
+      abandoned_(Family(prometheus::BuildCounter(), *registry_, "canopy_abandoned_requests_total",
+                        "Calls whose client went away or whose deadline passed unanswered.")),
       routes_(Family(prometheus::BuildCounter(), *registry_, "canopy_routes_total",
                      "Scored requests by the backend that ran and why.")),
       limits_(Family(prometheus::BuildGauge(), *registry_, "canopy_limit",
@@ -122,6 +124,10 @@ void Metrics::CallStarted(Method method) {
 void Metrics::CallFinished(Method method, grpc::StatusCode code) {
   in_flight_.Add({{"method", MethodName(method)}}).Decrement();
   requests_.Add({{"method", MethodName(method)}, {"code", CodeName(code)}}).Increment();
+}
+
+void Metrics::CallAbandoned(Method method) {
+  abandoned_.Add({{"method", MethodName(method)}}).Increment();
 }
 
 void Metrics::Observe(const ScoreObservation& observation) {

@@ -45,6 +45,8 @@ class Metrics {
 
   void CallStarted(Method method);
   void CallFinished(Method method, grpc::StatusCode code);
+  // The client of an unanswered call went away, or its deadline passed.
+  void CallAbandoned(Method method);
   void Observe(const ScoreObservation& observation);
 
   // Shown as they are from now on.
@@ -64,6 +66,7 @@ class Metrics {
   const std::unique_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Counter>& requests_;
   prometheus::Family<prometheus::Gauge>& in_flight_;
+  prometheus::Family<prometheus::Counter>& abandoned_;
   prometheus::Family<prometheus::Counter>& routes_;
   prometheus::Family<prometheus::Gauge>& limits_;
   prometheus::Family<prometheus::Gauge>& models_;

@@ -1,5 +1,6 @@
 #include "server/score_service.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -46,7 +47,10 @@ class ScoreCall final : public CallReactor {
 
     ScoreJob job = request_.job;
     job.deadline = Deadline();
-    job.cancelled = [this] { return cancelled(); };
+    // gRPC cancels a call whose deadline passes; the engine tells the two apart.
+    job.cancelled = [this, deadline = job.deadline] {
+      return cancelled() && std::chrono::steady_clock::now() < deadline;
+    };
     const absl::Status submitted =
         engine->Submit(std::move(job),
                        [this](absl::StatusOr<ScoreResult> result) { Complete(std::move(result)); });

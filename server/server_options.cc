@@ -34,19 +34,21 @@ std::string AbslUnparseFlag(const RepeatedFlag& flag) {
 
 }  // namespace canopy::server
 
+using Defaults = canopy::server::ServerOptions;
+
 ABSL_FLAG(
     canopy::server::RepeatedFlag, model, {},
     "[NAME=]FOLDER: a Hugging Face folder to serve, or synthetic:CONFIG.json for seeded random "
     "weights. May be repeated; the first is the default model.");
 ABSL_FLAG(std::string, config, "",
           "config.json of the backbone, for a folder that has none. Needs exactly one --model.");
-ABSL_FLAG(std::string, device, "auto",
+ABSL_FLAG(std::string, device, Defaults().device,
           "auto (cuda:0 when it runs, else cpu), cpu, cuda or cuda:N.");
-ABSL_FLAG(std::string, dtype, "auto",
+ABSL_FLAG(std::string, dtype, Defaults().dtype,
           "Type of weights and arithmetic: auto (bfloat16 on CUDA, float32 on a CPU), float32 or "
           "bfloat16.");
 ABSL_FLAG(int32_t, threads, 0, "Threads of the model on a CPU; 0 = one a core.");
-ABSL_FLAG(std::string, listen, "127.0.0.1:50051", "HOST:PORT of the gRPC service; port 0 = any.");
+ABSL_FLAG(std::string, listen, Defaults().listen, "HOST:PORT of the gRPC service; port 0 = any.");
 ABSL_FLAG(std::string, metrics_listen, "", "HOST:PORT of Prometheus metrics over HTTP; '' = off.");
 ABSL_FLAG(std::string, health_listen, "",
           "HOST:PORT of a further plaintext listener with the health service alone; '' = off.");
@@ -61,25 +63,26 @@ ABSL_FLAG(
 ABSL_FLAG(std::string, packing, "auto",
           "Packing for requests that leave packing and policy open: auto or padded.");
 ABSL_FLAG(
-    int64_t, max_mask_bytes, canopy::kDefaultMaxMaskBytes,
+    int64_t, max_mask_bytes, Defaults().limits.max_mask_bytes,
     "Bytes: the ancestor-mask budget of requests that name none, and the most they may name.");
 ABSL_FLAG(int64_t, max_batch_tokens, 0,
           "Tokens that one forward computes; 0 = 16,384 on a CPU, 65,536 on CUDA.");
-ABSL_FLAG(int64_t, max_questions, canopy::server::RequestLimits().max_questions,
-          "Questions of one request.");
-ABSL_FLAG(int64_t, max_candidates, canopy::server::RequestLimits().max_candidates,
-          "Candidates of one question.");
-ABSL_FLAG(int64_t, max_paths, canopy::server::RequestLimits().max_paths,
+ABSL_FLAG(int64_t, max_questions, Defaults().limits.max_questions, "Questions of one request.");
+ABSL_FLAG(int64_t, max_candidates, Defaults().limits.max_candidates, "Candidates of one question.");
+ABSL_FLAG(int64_t, max_paths, Defaults().limits.max_paths,
           "Candidates of all questions of one request.");
-ABSL_FLAG(int64_t, max_tokens, canopy::server::RequestLimits().max_tokens,
+ABSL_FLAG(int64_t, max_tokens, Defaults().limits.max_tokens,
           "Tokens of one request as sent: each prefix counts once.");
-ABSL_FLAG(int64_t, max_request_bytes, int64_t{64} << 20, "Bytes of one request message.");
-ABSL_FLAG(int32_t, max_queued_requests, 1'024, "Requests that may wait for the device.");
-ABSL_FLAG(int64_t, max_queued_tokens, int64_t{16} << 20,
+ABSL_FLAG(int64_t, max_request_bytes, Defaults().max_request_bytes,
+          "Bytes of one request message.");
+ABSL_FLAG(int32_t, max_queued_requests, Defaults().max_queued_requests,
+          "Requests that may wait for the device.");
+ABSL_FLAG(int64_t, max_queued_tokens, Defaults().max_queued_tokens,
           "Tokens of paths, prefixes repeated, of all requests that wait for the device.");
-ABSL_FLAG(int32_t, max_concurrent_streams, 1'024, "Calls in flight of one connection.");
+ABSL_FLAG(int32_t, max_concurrent_streams, Defaults().max_concurrent_streams,
+          "Calls in flight of one connection.");
 ABSL_FLAG(std::string, log_format, "text", "Log lines on stderr: text or json.");
-ABSL_FLAG(int32_t, drain_seconds, 30,
+ABSL_FLAG(int32_t, drain_seconds, absl::ToInt64Seconds(Defaults().drain_timeout),
           "Seconds that calls in flight get after SIGTERM or SIGINT before they are cancelled.");
 ABSL_FLAG(bool, check_config, false, "Check the flags, load the models, and exit.");
 ABSL_FLAG(bool, version, false, "Print the version and exit.");
