@@ -190,7 +190,7 @@ TEST(ScoreCheckTest, RefusesWrongVectors) {
           r->mutable_vectors()->set_shape(1, uint64_t{1} << 62U);
           r->mutable_vectors()->clear_data();
         }},
-       {"vectors[0]: nan", [](Response* r) {
+       {"vectors[0] is not finite", [](Response* r) {
           r->mutable_vectors()->mutable_data()->replace(0, 4, std::string("\0\0\xC0\x7F", 4));
         }}});
 }

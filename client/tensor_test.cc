@@ -35,6 +35,23 @@ TEST(TensorTest, ReadsFloat16) {
   EXPECT_TRUE(std::isnan(ElementAt(data, v1::DTYPE_FLOAT16, 7)));
 }
 
+TEST(TensorTest, FindsWhatIsNotFinite) {
+  // Every top half of a float32 is a bfloat16, and every pair of bytes a float16: all of them,
+  // against the decoder and the standard library.
+  for (unsigned bits = 0; bits < 0x10000; ++bits) {
+    const std::string half = {static_cast<char>(bits & 0xFFU), static_cast<char>(bits >> 8U)};
+    for (const v1::DType dtype : {v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
+      EXPECT_EQ(AllFinite(half, dtype), std::isfinite(ElementAt(half, dtype, 0))) << bits;
+      EXPECT_EQ(AllFinite(std::string(2, '\0') + half, dtype), AllFinite(half, dtype)) << bits;
+    }
+    const std::string whole = std::string(2, '\0') + half;
+    EXPECT_EQ(AllFinite(whole, v1::DTYPE_FLOAT32),
+              std::isfinite(ElementAt(whole, v1::DTYPE_FLOAT32, 0)))
+        << bits;
+  }
+  EXPECT_TRUE(AllFinite("", v1::DTYPE_FLOAT32));
+}
+
 TEST(TensorTest, KnowsElementSizes) {
   EXPECT_EQ(BytesPerElement(v1::DTYPE_FLOAT32), 4);
   EXPECT_EQ(BytesPerElement(v1::DTYPE_BFLOAT16), 2);
