@@ -286,11 +286,14 @@ TEST(DrainTest, RefusesNewCallsAndFinishesThoseInFlight) {
 }
 
 TEST(DrainTest, CancelsWhatIsStillInFlightAfterTheGrace) {
-  TestServer server;
+  server::ServerOptions options = FakeServerOptions();
+  options.metrics_listen = "127.0.0.1:0";
+  TestServer server(options);
   server.controls().gate.Close();
   PendingCall running(&server);
   server.controls().gate.AwaitWaiter();
   PendingCall waiting(&server);
+  AwaitMetric(server.server().metrics_address(), "canopy_queued_requests", 1);
   std::future<bool> drained =
       std::async(std::launch::async, [&] { return server.server().Drain(absl::Milliseconds(1)); });
   EXPECT_NE(waiting.Wait(), Code::OK);
