@@ -1,13 +1,18 @@
 #include "server/run_server.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/logging.h"
 #include "core/base/status_macros.h"
 #include "server/server_options.h"
@@ -19,6 +24,10 @@ namespace {
 
 constexpr int kStartFailedExitCode = 2;
 constexpr absl::Duration kHealthCheckInterval = absl::Milliseconds(250);
+// For calls in flight when the device is lost: they fail by themselves.
+constexpr absl::Duration kUnhealthyDrainTimeout = absl::Seconds(1);
+// For ending connections and threads after the calls in flight.
+constexpr absl::Duration kStopTimeout = absl::Seconds(3);
 
 int StartFailed(const absl::Status& status) {
   std::fprintf(stderr, "canopy_server: %s\n", std::string(status.message()).c_str());
@@ -55,6 +64,16 @@ absl::Status Start(const ServerOptions& options, const ModelLoader& loader,
   return absl::OkStatus();
 }
 
+// A forward cannot be interrupted, and a hanging device never ends: the process does in time
+// anyway.
+void ExitAfter(absl::Duration timeout) {
+  std::thread([timeout] {
+    absl::SleepFor(timeout);
+    LogError("stop_timeout", {{"seconds", absl::ToDoubleSeconds(timeout)}});
+    _exit(EXIT_FAILURE);
+  }).detach();
+}
+
 int ServeUntilSignal(const ServerOptions& options, ShutdownSignals* signals, Server* server) {
   server->Serve();
   std::printf("listening on %s\n", server->address().c_str());
@@ -63,8 +82,10 @@ int ServeUntilSignal(const ServerOptions& options, ShutdownSignals* signals, Ser
   while (healthy && !signals->Wait(kHealthCheckInterval)) {
     healthy = server->CheckHealth();
   }
-  LogInfo("draining");
-  const bool finished = server->Drain(options.drain_timeout);
+  const absl::Duration timeout = healthy ? options.drain_timeout : kUnhealthyDrainTimeout;
+  LogInfo("draining", {{"seconds", absl::ToDoubleSeconds(timeout)}});
+  ExitAfter(timeout + kStopTimeout);
+  const bool finished = server->Drain(timeout);
   LogInfo("stopped", {{"calls_finished", finished}, {"healthy", healthy}});
   return finished && healthy ? EXIT_SUCCESS : EXIT_FAILURE;
 }
