@@ -157,16 +157,9 @@ class QuestionDecoder {
 
   bool AddPacked(absl::string_view packed) {
     std::vector<int32_t>& tokens = decoded_.batch.tokens;
-    const char* position = packed.data();
-    const char* const end = position + packed.size();
-    while (position < end) {
-      uint64_t value = 0;
-      if (!ReadVarint(&position, end, &value)) {
-        return false;
-      }
-      tokens.push_back(static_cast<int32_t>(value));
-    }
-    return true;
+    const size_t begin = tokens.size();
+    tokens.resize(begin + static_cast<size_t>(CountVarints(packed)));
+    return ReadPackedVarints(packed, tokens.data() + begin);
   }
 
   FinishedTokens FinishTokens(const TokenPieces& pieces, absl::string_view field) {

@@ -30,6 +30,11 @@ bool ReadGroups(const char** position, const char* end, int max_bytes, Unsigned*
 // Lengths stay below 2 GiB, which their fifth byte shows.
 bool ReadLength(const char** position, const char* end, uint32_t* length) {
   const char* begin = *position;
+  if (begin < end && static_cast<signed char>(*begin) >= 0) {
+    *length = static_cast<unsigned char>(*begin);
+    ++*position;
+    return true;
+  }
   if (!ReadGroups(position, end, kMaxTagBytes, length)) {
     return false;
   }
@@ -68,14 +73,7 @@ size_t SequenceLength(absl::string_view text) {
 
 }  // namespace
 
-bool ReadVarint(const char** position, const char* end, uint64_t* value) {
-  return ReadGroups(position, end, kMaxVarintBytes, value);
-}
-
-bool WireReader::Next(WireField* field) {
-  if (malformed_ || position_ == end_) {
-    return false;
-  }
+bool WireReader::NextLong(WireField* field) {
   if (!ReadTag(field)) {
     return Fail();
   }
@@ -88,9 +86,12 @@ bool WireReader::Next(WireField* field) {
   return ReadValue(field) || Fail();
 }
 
+// At least one byte is left.
 bool WireReader::ReadTag(WireField* field) {
-  uint32_t tag = 0;
-  if (!ReadGroups(&position_, end_, kMaxTagBytes, &tag)) {
+  uint32_t tag = static_cast<unsigned char>(*position_);
+  if (tag < 0x80) {
+    ++position_;
+  } else if (!ReadGroups(&position_, end_, kMaxTagBytes, &tag)) {
     return false;
   }
   field->number = tag >> 3;
@@ -101,7 +102,7 @@ bool WireReader::ReadTag(WireField* field) {
 bool WireReader::ReadValue(WireField* field) {
   switch (field->type) {
     case WireType::kVarint:
-      return ReadVarint(&position_, end_, &field->varint);
+      return ReadGroups(&position_, end_, kMaxVarintBytes, &field->varint);
     case WireType::kFixed64:
       return ReadFixed(8, &field->varint);
     case WireType::kFixed32:
@@ -142,7 +143,7 @@ bool WireReader::SkipGroup(uint32_t number) {
   open[num_open++] = number;
   while (num_open > 0) {
     WireField field;
-    if (num_open > depth_ || !ReadTag(&field)) {
+    if (num_open > depth_ || position_ == end_ || !ReadTag(&field)) {
       return false;
     }
     if (field.type == WireType::kStartGroup) {
@@ -167,6 +168,41 @@ int64_t CountVarints(absl::string_view packed) {
     count += static_cast<signed char>(c) >= 0 ? 1 : 0;
   }
   return count;
+}
+
+bool ReadPackedVarints(absl::string_view packed, int32_t* values) {
+  if (packed.empty()) {
+    return true;
+  }
+  // With this, every varint ends inside `packed`, and up to three bytes need no further check.
+  if (static_cast<signed char>(packed.back()) < 0) {
+    return false;
+  }
+  const char* position = packed.data();
+  const char* const end = position + packed.size();
+  const auto byte = [&position](int i) {
+    return uint32_t{static_cast<unsigned char>(position[i])};
+  };
+  while (position < end) {
+    uint32_t value = byte(0);
+    if (value < 0x80) {
+      position += 1;
+    } else if (byte(1) < 0x80) {
+      value = (value & 0x7f) | byte(1) << 7;
+      position += 2;
+    } else if (byte(2) < 0x80) {
+      value = (value & 0x7f) | (byte(1) & 0x7f) << 7 | byte(2) << 14;
+      position += 3;
+    } else {
+      uint64_t wide = 0;
+      if (!ReadGroups(&position, end, kMaxVarintBytes, &wide)) {
+        return false;
+      }
+      value = static_cast<uint32_t>(wide);
+    }
+    *values++ = static_cast<int32_t>(value);
+  }
+  return true;
 }
 
 bool IsValidUtf8(absl::string_view text) {

@@ -45,7 +45,9 @@ class WireReader {
   // Reads the next field; a group is skipped whole and shown as kStartGroup. False at the end, and
   // for malformed bytes: a cut-off or overlong varint, a length beyond the message, field number 0,
   // wire types 6 and 7, an unmatched end of a group, or groups nested too deeply.
-  bool Next(WireField* field);
+  bool Next(WireField* field) {
+    return NextShort(field) || (position_ != end_ && !malformed_ && NextLong(field));
+  }
   bool malformed() const { return malformed_; }
 
   // A reader of the message inside `field`.
@@ -54,6 +56,10 @@ class WireReader {
   static constexpr int kMaxDepth = 100;
 
  private:
+  // Inline, since hostile messages consist of the smallest fields: a tag and a value or length of
+  // one byte each. False, without having moved, for everything else.
+  bool NextShort(WireField* field);
+  bool NextLong(WireField* field);
   bool Fail() {
     malformed_ = true;
     return false;
@@ -69,15 +75,40 @@ class WireReader {
   bool malformed_ = false;
 };
 
-// Reads a varint of at most 10 bytes and moves `*position` behind it. False when it is cut off or
-// longer.
-bool ReadVarint(const char** position, const char* end, uint64_t* value);
-
 // Varints that end in `packed`: as many as a well-formed packed field has elements.
 int64_t CountVarints(absl::string_view packed);
 
+// Reads the elements of a packed uint32 field into `values`, which has room for CountVarints of
+// them. Bits beyond 32 are dropped, as protobuf does. False when the last one is cut off or one is
+// longer than 10 bytes.
+bool ReadPackedVarints(absl::string_view packed, int32_t* values);
+
 // Whether `text` is UTF-8 as protobuf wants strings: no surrogates, no overlong forms.
 bool IsValidUtf8(absl::string_view text);
+
+inline bool WireReader::NextShort(WireField* field) {
+  if (end_ - position_ < 2) {
+    return false;
+  }
+  const auto tag = static_cast<unsigned char>(position_[0]);
+  const auto second = static_cast<unsigned char>(position_[1]);
+  if (((tag | second) & 0x80) != 0 || (tag >> 3) == 0) {
+    return false;
+  }
+  const auto type = static_cast<WireType>(tag & 7);
+  if (type == WireType::kVarint) {
+    field->varint = second;
+    position_ += 2;
+  } else if (type == WireType::kBytes && second <= end_ - position_ - 2) {
+    field->bytes = absl::string_view(position_ + 2, second);
+    position_ += 2 + second;
+  } else {
+    return false;
+  }
+  field->number = tag >> 3;
+  field->type = type;
+  return true;
+}
 
 }  // namespace canopy::server
 
