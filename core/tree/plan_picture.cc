@@ -90,12 +90,13 @@ class ForestPainter {
 
   std::string Finish() const {
     const int height = Top(num_rows_) + kMargin;
-    std::string svg =
-        absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width_, "\" height=\"",
-                     height, "\" viewBox=\"0 0 ", width_, " ", height, "\">\n",
-                     "<style>text{font:11px monospace;fill:#1f2328}.lane{font-weight:bold}"
-                     ".note{font-style:italic}.run{fill:#dbeafe;stroke:#1d4ed8}.end{fill:#15803d}"
-                     ".edge{fill:none;stroke:#6b7280}.back{fill:#f6f8fa}</style>\n");
+    std::string svg = absl::StrCat(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width_, "\" height=\"", height,
+        "\" viewBox=\"0 0 ", width_, " ", height, "\">\n",
+        "<style>text{font:11px monospace;fill:#1f2328}.lane{font-weight:bold}"
+        ".note{font-style:italic}.run{fill:#dbeafe;stroke:#1d4ed8}.end{fill:#15803d}"
+        ".edge{fill:none;stroke:#6b7280}.page{fill:#fff}.back{fill:#f6f8fa}</style>\n");
+    absl::StrAppend(&svg, "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n");
     for (const auto& [first_row, end_row] : lanes_) {
       absl::StrAppend(&svg, "<rect class=\"back\" x=\"", kMargin / 2, "\" y=\"", Top(first_row),
                       "\" width=\"", width_ - kMargin, "\" height=\"",
@@ -190,6 +191,7 @@ std::vector<TrieRun> QuestionRuns(const PathBatch& batch, const Trie& trie, int3
 std::string DrawForest(const PathBatch& batch, const Trie& trie, int64_t max_runs,
                        const std::vector<std::string>& question_ids) {
   ForestPainter painter;
+  painter.DrawNote("a box is a run of tokens, a dot where candidates end");
   int64_t num_left = std::max<int64_t>(max_runs, 0);
   int64_t num_undrawn = 0;
   for (int32_t question = 0; question < trie.num_questions(); ++question) {
