@@ -248,6 +248,7 @@ TEST(ModelConfigTest, BoundsEverySize) {
 }
 
 TEST(ModelConfigTest, RefusesHostileDocuments) {
+  EXPECT_THAT(ParseModelConfig("[]").status().message(), HasSubstr("not a JSON object"));
   const std::string good = kTransformers5;
   for (const std::string& text : {
            std::string(), std::string("[]"), std::string("null"), std::string("3"),

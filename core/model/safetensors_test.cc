@@ -216,7 +216,7 @@ TEST(SafetensorsTest, RefusesEveryTruncation) {
   EXPECT_FALSE(ParseSafetensors(Bytes(file + "x")).ok());
 }
 
-// Whatever the bytes, either an error or views inside the file that cover its data.
+// Whatever the bytes, either an error or dense views inside the file.
 TEST(SafetensorsTest, SurvivesRandomDamage) {
   std::mt19937 random(20240918);
   const std::string good = FileOfThePythonPackage();
@@ -235,6 +235,11 @@ TEST(SafetensorsTest, SurvivesRandomDamage) {
       continue;
     }
     for (const TensorView& tensor : *tensors) {
+      int64_t dense_bytes = DTypeBytes(tensor.dtype);
+      for (const int64_t dimension : tensor.shape) {
+        dense_bytes *= dimension;
+      }
+      EXPECT_EQ(static_cast<int64_t>(tensor.bytes.size()), dense_bytes);
       EXPECT_TRUE(tensor.bytes.empty() ||
                   (tensor.bytes.data() >= Bytes(file).data() + 8 &&
                    tensor.bytes.data() + tensor.bytes.size() <= Bytes(file).data() + file.size()));
