@@ -221,8 +221,8 @@ ExitCode RunCli(absl::Span<const std::string> arguments, const Streams& streams)
     return UsageError(line.status(), "", streams.err);
   }
   if (line->help) {
-    streams.out << HelpText(line->command);
-    return kOk;
+    streams.out << HelpText(line->command) << std::flush;
+    return streams.out ? kOk : kUsage;
   }
   const std::string command = line->command;
   absl::Status status = CheckChoice("format", absl::GetFlag(FLAGS_format), {"table", "json"});
