@@ -35,6 +35,7 @@ ABSL_FLAG(std::vector<std::string>, backends,
           std::vector<std::string>({"path", "dense", "segmented"}), "of path, dense and segmented");
 ABSL_FLAG(std::vector<std::string>, timed, {}, "cases that are also timed");
 ABSL_FLAG(int32_t, runs, 20, "timed runs of a case and backend, after three to warm up");
+ABSL_FLAG(int32_t, threads, 0, "LibTorch's, on a CPU; 0 = one a core");
 ABSL_FLAG(int64_t, max_batch_tokens, 65'536, "token budget of one forward");
 
 namespace canopy {
@@ -122,6 +123,7 @@ absl::StatusOr<nlohmann::json> CheckAll() {
   options.source = folder;
   options.device = absl::GetFlag(FLAGS_device);
   options.dtype = absl::GetFlag(FLAGS_dtype);
+  options.threads = absl::GetFlag(FLAGS_threads);
   CANOPY_ASSIGN_OR_RETURN(const std::unique_ptr<ModelRunner> runner, LoadTorchRunner(options));
   CANOPY_ASSIGN_OR_RETURN(const auto cases, ReadReferenceCases(folder));
   const std::vector<std::string> timed = absl::GetFlag(FLAGS_timed);

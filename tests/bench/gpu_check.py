@@ -125,19 +125,21 @@ def run_transformers(folder: Path, cases: dict[str, Case], options: Any) -> dict
     results: dict[str, torch.Tensor] = {}
     peer: dict[str, Any] = {"times_ms": {}, "squared_errors": {}}
     for dtype, key in ((torch.float32, "vectors"), (torch.bfloat16, "vectors_bf16")):
+        name_of_dtype = str(dtype).removeprefix("torch.")
+        if key != "vectors" and name_of_dtype not in options.dtypes:
+            continue
         model = AutoModel.from_pretrained(folder, dtype=dtype).eval().to(options.device)
         for name, case in cases.items():
             results[f"{name}.{key}"] = encode(model, paths_of(case), rows_per_batch=16)
-        dtype_name = str(dtype).removeprefix("torch.")
-        if dtype_name in options.dtypes:
-            peer["times_ms"][dtype_name] = {
+        if name_of_dtype in options.dtypes:
+            peer["times_ms"][name_of_dtype] = {
                 name: time_encode(model, cases[name], options.runs) for name in TIMED
             }
         del model
     for name in cases:
         exact = results[f"{name}.vectors"].double()
-        difference = results[f"{name}.vectors_bf16"].double() - exact
-        errors = difference.square().sum(1) / exact.square().sum(1)
+        rounded = results.get(f"{name}.vectors_bf16", exact).double()
+        errors = (rounded - exact).square().sum(1) / exact.square().sum(1)
         peer["squared_errors"][name] = errors.tolist()
     oracle = folder / "oracle"
     oracle.mkdir()
@@ -169,6 +171,7 @@ def run_binary(folder: Path, dtype: str, options: Any) -> dict[str, Any]:
         f"--dtype={dtype}",
         f"--timed={','.join(TIMED)}",
         f"--runs={options.runs}",
+        f"--threads={options.threads}",
     ]
     environment = library_environment(options.library_path)
     finished = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
@@ -220,6 +223,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--model", choices=sorted(MODELS), default="qwen3-0.6b")
     parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float32"])
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=0, help="on a CPU; 0 = one a core")
     parser.add_argument("--library-path", default="", help="folder of further shared libraries")
     parser.add_argument("--work", help="folder to keep the checkpoint in; must not exist")
     parser.add_argument("--json", type=Path, help="file for all figures")
@@ -230,6 +234,7 @@ def main() -> int:
     """Makes, measures, compares."""
     options = parse_options()
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.set_num_threads(options.threads or os.cpu_count() or 1)
     rng = random.Random(1)
     vocabulary = MODELS[options.model][-1]
     cases = {name: make_case(rng, sizes, vocabulary) for name, sizes in (TIMED | CHECKED).items()}
