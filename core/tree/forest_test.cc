@@ -99,15 +99,15 @@ TEST(ChooseLayout, PaddedPackingNeverTakesFlat) {
 }
 
 TEST(ChooseLayout, MaskBytesBeyondInt64StopAtTheLargest) {
-  // 1,000 questions, one of them with 2^30 nodes: 1,000 x 2^60 x 4 bytes.
+  // 1,024 questions, one of them with 2^30 nodes: 2^10 x 2^60 x 4 bytes, 0 in 64 bits.
   Trie trie;
   trie.question_node_offsets.push_back(0);
-  for (int32_t question = 0; question < 1000; ++question) {
+  for (int32_t question = 0; question < 1024; ++question) {
     trie.question_node_offsets.push_back(1 << 30);
   }
   const LayoutChoice choice = ChooseLayout(trie, Packing::kPadded);
   EXPECT_EQ(choice.mask_bytes, std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(choice.forest_tokens, int64_t{1000} << 30);
+  EXPECT_EQ(choice.forest_tokens, int64_t{1024} << 30);
 }
 
 // In every layout, what a slot reads is its node and the node's ancestors, root first; padding

@@ -27,7 +27,7 @@ void ExpectSegmentsReadWhatTheMaskShows(const Forest& forest, int32_t num_nodes)
     ASSERT_EQ(group.query_index.size(), static_cast<size_t>(group.rows * group.query_length));
     ASSERT_EQ(group.ancestor_index.size(), static_cast<size_t>(group.rows * group.start_depth));
     for (int32_t row = 0; row < group.rows; ++row) {
-      const auto ancestors = group.ancestor_index.begin() + row * group.start_depth;
+      const auto ancestors = group.ancestor_index.begin() + int64_t{row} * group.start_depth;
       std::vector<int32_t> keys(ancestors, ancestors + group.start_depth);
       for (int32_t k = 0; k < group.query_length; ++k, ++output) {
         const int32_t slot = group.query_index[row * group.query_length + k];
@@ -61,8 +61,15 @@ void ExpectCountsMatch(const PathBatch& batch, const Trie& trie) {
   std::map<int32_t, std::pair<int64_t, int64_t>> groups;  // start depth -> rows, longest
   int64_t unique_tokens = 0;
   int64_t visible_pairs = 0;
+  int64_t input_tokens = 0;
+  size_t longest_path = 0;
   for (int32_t question = 0; question < batch.num_questions(); ++question) {
-    const auto nodes = testing::NaiveTrie(testing::QuestionPaths(batch, question));
+    const auto paths = testing::QuestionPaths(batch, question);
+    for (const testing::Path& path : paths) {
+      input_tokens += static_cast<int64_t>(path.size());
+      longest_path = std::max(longest_path, path.size());
+    }
+    const auto nodes = testing::NaiveTrie(paths);
     unique_tokens += static_cast<int64_t>(nodes.size());
     for (const testing::Path& node : nodes) {
       visible_pairs += static_cast<int64_t>(node.size());
@@ -85,6 +92,8 @@ void ExpectCountsMatch(const PathBatch& batch, const Trie& trie) {
   PlanCounts counts = CountPaths(batch);
   CountForest(trie, ChooseLayout(trie, Packing::kAuto), counts);
   CountSegments(trie, counts);
+  EXPECT_EQ(counts.path_tokens, batch.num_paths() * static_cast<int64_t>(longest_path));
+  EXPECT_EQ(counts.input_tokens, input_tokens);
   EXPECT_EQ(counts.unique_tokens, unique_tokens);
   EXPECT_EQ(counts.visible_pairs, visible_pairs);
   EXPECT_EQ(counts.segment_groups, static_cast<int64_t>(groups.size()));

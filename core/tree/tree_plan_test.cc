@@ -217,6 +217,19 @@ TEST(RequestPlan, OnePartWhenEverythingFits) {
   EXPECT_EQ(Plan(batch, Options(Backend::kDense), 9)->num_parts(), 2);
 }
 
+TEST(RequestPlan, QuestionsAfterOneThatWasCutGoTogetherAgain) {
+  PathBatch batch;
+  batch.AddQuestion({}, {{1, 2, 3}, {2, 2, 3}});
+  batch.AddQuestion({}, {{1, 2}});
+  batch.AddQuestion({}, {{1, 2}});
+  for (const Backend backend : {Backend::kPath, Backend::kDense}) {
+    const auto plan = Plan(batch, Options(backend), 5);
+    ASSERT_TRUE(plan.ok());
+    ASSERT_EQ(plan->num_parts(), 3);
+    EXPECT_THAT(plan->BuildPart(2).paths, ElementsAre(2, 3));
+  }
+}
+
 TEST(RequestPlan, PathPartsHoldPathsOfLikeLength) {
   PathBatch batch;
   batch.AddQuestion({}, {{1}, {1, 2, 3, 4, 5, 6}, {2}, {2, 2, 3, 4, 5, 6}, {3}});
@@ -256,6 +269,7 @@ TEST(RequestPlan, SegmentedPartsKeepTheirIndexArraysSmall) {
   // 16 Ki tokens of trie, but 8 Ki chains behind 8 Ki ancestors.
   constexpr int32_t kSize = 8192;
   std::vector<Path> suffixes;
+  suffixes.reserve(kSize);
   for (int32_t i = 0; i < kSize; ++i) {
     suffixes.push_back({i});
   }
@@ -322,8 +336,10 @@ TEST(RequestPlan, RefusesBadOptionsAndBatches) {
   PathBatch batch;
   batch.AddQuestion({1}, {{2}});
   for (const int64_t budget : {int64_t{0}, int64_t{-1}}) {
-    EXPECT_EQ(Plan(batch, Options(Backend::kAuto), budget).status().code(),
-              absl::StatusCode::kInvalidArgument);
+    const absl::Status status = Plan(batch, Options(Backend::kAuto), budget).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("max_batch_tokens: " + std::to_string(budget) + " is below 1"));
   }
   RouteOptions negative = Options(Backend::kAuto);
   negative.max_mask_bytes = -1;

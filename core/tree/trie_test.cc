@@ -98,6 +98,7 @@ TEST(Trie, RandomBatchesMatchBruteForce) {
 TEST(Trie, ManyChildrenAreFoundAgainAfterSplitsAboveThem) {
   // The children of 1 2 3 move into a table; then its run is split twice; then they come again.
   std::vector<Path> paths;
+  paths.reserve(102);
   for (int32_t child = 0; child < 50; ++child) {
     paths.push_back({1, 2, 3, child, 7});
   }

@@ -72,6 +72,7 @@ PathBatch RandomBatch(std::mt19937_64& random) {
         RandomTokens(random, has_prefix ? Uniform(random, 1, 20) : 0, num_distinct);
     std::vector<Tokens> suffixes;
     const int32_t num_candidates = Uniform(random, 1, 12);
+    suffixes.reserve(num_candidates);
     for (int32_t candidate = 0; candidate < num_candidates; ++candidate) {
       suffixes.push_back(RandomSuffix(random, suffixes, num_distinct, has_prefix ? 0 : 1));
     }
@@ -97,6 +98,7 @@ std::vector<NamedBatch> NamedBatches() {
   batches.push_back({"ReversedComb", OneQuestion({8}, reversed_comb)});
 
   std::vector<Tokens> many;
+  many.reserve(255);
   for (int32_t i = 0; i < 255; ++i) {
     many.push_back({i % 17, i / 17, i});
   }
