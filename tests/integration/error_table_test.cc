@@ -3,6 +3,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -451,6 +453,30 @@ TEST_F(ErrorTableTest, CompressedRequestsAreRefused) {
   request.set_request_id(std::string(50'000, 'x'));
   EXPECT_EQ(server_.Call(kScore, request.SerializeAsString(), &response, &context).error_code(),
             Code::UNIMPLEMENTED);
+}
+
+// Whatever the bytes, they are answered or refused by one of the contract's codes.
+TEST_F(ErrorTableTest, DamagedRequestsNeverLookLikeOurBugs) {
+  constexpr uint32_t kSeed = 41;
+  std::mt19937 random(kSeed);
+  v1::ScoreRequest valid = ValidRequest();
+  valid.mutable_outputs()->set_vectors(true);
+  valid.mutable_routing()->set_backend(v1::BACKEND_DENSE);
+  std::map<Code, int> codes;
+  for (int round = 0; round < 2'000; ++round) {
+    SCOPED_TRACE(absl::StrCat("seed ", kSeed, ", round ", round));
+    std::string bytes = valid.SerializeAsString();
+    for (uint32_t i = 0; i <= random() % 4; ++i) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    const Code code = Send(round % 2 == 0 ? kScore : kExplain, bytes).error_code();
+    EXPECT_TRUE(code == Code::OK || code == Code::INVALID_ARGUMENT || code == Code::NOT_FOUND ||
+                code == Code::UNIMPLEMENTED || code == Code::FAILED_PRECONDITION)
+        << code;
+    ++codes[code];
+  }
+  EXPECT_GT(codes[Code::OK], 10);
+  EXPECT_GT(codes[Code::INVALID_ARGUMENT], 500);
 }
 
 TEST_F(ErrorTableTest, StreamsAndUnknownMethodsAreUnimplemented) {
