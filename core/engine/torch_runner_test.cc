@@ -194,6 +194,7 @@ TEST_F(TorchRunnerTest, PathsThatAreNotFiniteAreMarked) {
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_EQ(output->finite, (std::vector<uint8_t>{1, 0, 1}));
   EXPECT_TRUE(std::isnan(output->scores[2]));
+  EXPECT_EQ(Run({{1, 2}, {kBrokenToken}}, OutputSelection())->finite, (std::vector<uint8_t>{1, 0}));
 }
 
 TEST_F(TorchRunnerTest, SyntheticWeightsComeFromAConfigAlone) {

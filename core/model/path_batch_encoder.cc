@@ -17,7 +17,7 @@ namespace {
 // Runs every part of `plan` and puts its vectors where `path_slot` says in `vectors` [slots,
 // hidden].
 absl::Status EncodeParts(const TreeEncoder& encoder, const RequestPlan& plan,
-                         const std::vector<int32_t>& path_slot, at::Tensor vectors) {
+                         const std::vector<int32_t>& path_slot, const at::Tensor& vectors) {
   for (int32_t part = 0; part < plan.num_parts(); ++part) {
     const TreePlan tree = plan.BuildPart(part);
     CANOPY_ASSIGN_OR_RETURN(const at::Tensor encoded, encoder.Encode(tree, tree.endpoints));
