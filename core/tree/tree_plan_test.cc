@@ -219,14 +219,15 @@ TEST(RequestPlan, OnePartWhenEverythingFits) {
 
 TEST(RequestPlan, QuestionsAfterOneThatWasCutGoTogetherAgain) {
   PathBatch batch;
+  batch.AddQuestion({}, {{9, 9}});
   batch.AddQuestion({}, {{1, 2, 3}, {2, 2, 3}});
   batch.AddQuestion({}, {{1, 2}});
   batch.AddQuestion({}, {{1, 2}});
   for (const Backend backend : {Backend::kPath, Backend::kDense}) {
     const auto plan = Plan(batch, Options(backend), 5);
     ASSERT_TRUE(plan.ok());
-    ASSERT_EQ(plan->num_parts(), 3);
-    EXPECT_THAT(plan->BuildPart(2).paths, ElementsAre(2, 3));
+    ASSERT_EQ(plan->num_parts(), 4);
+    EXPECT_THAT(plan->BuildPart(3).paths, ElementsAre(3, 4));
   }
 }
 
