@@ -90,8 +90,10 @@ TreePlan RequestPlan::BuildPart(int32_t part_index) const {
   plan.backend = route_.backend;
   plan.paths.reserve(paths.size());
   plan.endpoints.reserve(paths.size());
+  plan.prefix_tokens.reserve(paths.size());
   for (const PathRef& ref : paths) {
     plan.paths.push_back(ref.path);
+    plan.prefix_tokens.push_back(batch_->prefixes[ref.question].size);
   }
   if (route_.backend == Backend::kPath) {
     plan.grid = BuildPathGrid(*batch_, paths);
