@@ -1,0 +1,61 @@
+#include "kernels/tree_attention.h"
+
+#include <cstdint>
+
+#include "kernels/device.h"
+#include "kernels/tree_attention_hopper.h"
+#include "kernels/tree_attention_portable.h"
+
+namespace canopy::kernels {
+namespace {
+
+constexpr int64_t kAlignmentBytes = 16;
+
+bool IsAligned(const void* pointer, const HeadStrides& strides) {
+  constexpr int64_t kElementBytes = 2;
+  return reinterpret_cast<uintptr_t>(pointer) % kAlignmentBytes == 0 &&
+         strides.token * kElementBytes % kAlignmentBytes == 0 &&
+         strides.head * kElementBytes % kAlignmentBytes == 0;
+}
+
+}  // namespace
+
+bool IsBuilt() { return true; }
+
+cudaError_t Init(DeviceInfo* device) {
+  int ordinal = 0;
+  cudaError_t error = cudaGetDevice(&ordinal);
+  if (error != cudaSuccess) return error;
+  int major = 0;
+  int minor = 0;
+  int multiprocessors = 0;
+  const struct {
+    cudaDeviceAttr attribute;
+    int* value;
+  } wanted[] = {{cudaDevAttrComputeCapabilityMajor, &major},
+                {cudaDevAttrComputeCapabilityMinor, &minor},
+                {cudaDevAttrMultiProcessorCount, &multiprocessors}};
+  for (const auto& item : wanted) {
+    error = cudaDeviceGetAttribute(item.value, item.attribute, ordinal);
+    if (error != cudaSuccess) return error;
+  }
+  device->compute_capability = 10 * major + minor;
+  device->num_multiprocessors = multiprocessors;
+  if (device->compute_capability < 80) return cudaErrorNotSupported;
+  error = InitTreeAttentionPortable();
+  if (error != cudaSuccess || device->compute_capability != 90) return error;
+  return InitTreeAttentionHopper();
+}
+
+cudaError_t LaunchTreeAttention(const TreeAttentionParams& params, cudaStream_t stream) {
+  if (!IsSupported(params.shape) || !IsAligned(params.q, params.q_strides) ||
+      !IsAligned(params.k, params.k_strides) || !IsAligned(params.v, params.v_strides) ||
+      !IsAligned(params.out, params.out_strides) || !(params.scale > 0)) {
+    return cudaErrorInvalidValue;
+  }
+  return params.instance == TreeAttentionInstance::kPortable
+             ? LaunchTreeAttentionPortable(params, stream)
+             : LaunchTreeAttentionHopper(params, stream);
+}
+
+}  // namespace canopy::kernels
