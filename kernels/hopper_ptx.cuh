@@ -148,12 +148,17 @@ __device__ __forceinline__ void Pin(float (&registers)[kCount]) {
 // Describes an operand in shared memory with the 128-byte swizzle. `leading` and `stride` are the
 // byte offsets that PTX calls so: for a row-major (K-major) operand only `stride` counts, the
 // distance of 8-row groups; for a transposed one `leading` is the distance of 64-column halves.
-__device__ __forceinline__ uint64_t OperandDescriptor(uint32_t address, uint32_t leading,
-                                                      uint32_t stride) {
-  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  return kSwizzle128 | (uint64_t{stride >> 4} << 32) | (uint64_t{leading >> 4} << 16) |
-         ((address & 0x3FFFF) >> 4);
-}
+// Only the low word depends on the address, so that a step to the next operand is one addition.
+struct OperandDescriptor {
+  uint32_t low;
+  uint32_t high;
+
+  __device__ __forceinline__ OperandDescriptor(uint32_t address, uint32_t leading, uint32_t stride)
+      : low((leading >> 4 << 16) | (address >> 4)), high((uint32_t{1} << 30) | (stride >> 4)) {}
+  __device__ __forceinline__ uint64_t At(uint32_t offset_bytes) const {
+    return uint64_t{high} << 32 | (low + (offset_bytes >> 4));
+  }
+};
 
 #define CANOPY_ACC8(d, i)                                                                     \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \

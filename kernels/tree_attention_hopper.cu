@@ -62,8 +62,8 @@ MapShape RowsMap(const TreeAttentionShape& shape, const HeadStrides& strides) {
   return map;
 }
 
-// Keys or values by groups of 8 tokens, whole groups only.
-MapShape ChunkMap(const TreeAttentionShape& shape, const HeadStrides& strides) {
+// Keys or values by groups of 8 tokens, whole groups only; `groups` of them in a box.
+MapShape GroupsMap(const TreeAttentionShape& shape, const HeadStrides& strides, uint32_t groups) {
   const uint32_t halves = shape.head_dim / 64;
   MapShape map;
   map.rank = 5;
@@ -73,7 +73,7 @@ MapShape ChunkMap(const TreeAttentionShape& shape, const HeadStrides& strides) {
   const uint64_t steps[] = {static_cast<uint64_t>(strides.token), 64,
                             static_cast<uint64_t>(8 * strides.token),
                             static_cast<uint64_t>(strides.head)};
-  const uint32_t box[] = {64, 8, halves, 2, 1};
+  const uint32_t box[] = {64, 8, halves, groups, 1};
   std::copy_n(sizes, 5, map.sizes);
   std::copy_n(steps, 4, map.strides);
   std::copy_n(box, 5, map.box);
@@ -98,13 +98,22 @@ MapShape TailMap(const TreeAttentionShape& shape, const HeadStrides& strides) {
 
 cudaError_t EncodeMaps(const TreeAttentionParams& params, Params* p) {
   const TreeAttentionShape& shape = params.shape;
-  const MapShape shapes[] = {RowsMap(shape, params.q_strides),  RowsMap(shape, params.out_strides),
-                             ChunkMap(shape, params.k_strides), ChunkMap(shape, params.v_strides),
-                             TailMap(shape, params.k_strides),  TailMap(shape, params.v_strides)};
-  const void* data[] = {params.q, params.out, params.k, params.v, params.k, params.v};
-  CUtensorMap* maps[] = {&p->q, &p->out, &p->k, &p->v, &p->k_tail, &p->v_tail};
-  for (int i = 0; i < 6; ++i) {
-    const cudaError_t error = Encode(data[i], shape.data_type, shapes[i], maps[i]);
+  constexpr uint32_t kGroupsOfChunk = kKeyChunkTokens / 8;
+  const uint32_t groups_of_step = TilingOf(params.instance).key_tile / 8;
+  const struct {
+    const void* data;
+    MapShape map_shape;
+    CUtensorMap* map;
+  } maps[] = {{params.q, RowsMap(shape, params.q_strides), &p->q},
+              {params.out, RowsMap(shape, params.out_strides), &p->out},
+              {params.k, GroupsMap(shape, params.k_strides, kGroupsOfChunk), &p->k},
+              {params.v, GroupsMap(shape, params.v_strides, kGroupsOfChunk), &p->v},
+              {params.k, GroupsMap(shape, params.k_strides, groups_of_step), &p->k_step},
+              {params.v, GroupsMap(shape, params.v_strides, groups_of_step), &p->v_step},
+              {params.k, TailMap(shape, params.k_strides), &p->k_tail},
+              {params.v, TailMap(shape, params.v_strides), &p->v_tail}};
+  for (const auto& item : maps) {
+    const cudaError_t error = Encode(item.data, shape.data_type, item.map_shape, item.map);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;

@@ -61,7 +61,8 @@ struct Tile {
 
 struct Params {
   CUtensorMap q, out;          // [64, group, tokens, halves, kv heads]
-  CUtensorMap k, v;            // [64, 8, halves, tokens / 8, kv heads]
+  CUtensorMap k, v;            // [64, 8, halves, tokens / 8, kv heads], a chunk a box
+  CUtensorMap k_step, v_step;  // as k and v, a step a box
   CUtensorMap k_tail, v_tail;  // [64, tokens, halves, kv heads]: for a last chunk that ends inside
                                // a group of 8
   VisibilityLists lists;
@@ -124,15 +125,38 @@ struct Ring {
   }
 };
 
+// The maps of keys or of values.
+struct OperandMaps {
+  const CUtensorMap& chunk;
+  const CUtensorMap& step;
+  const CUtensorMap& tail;
+};
+
+// Which chunks of a step this lane copies.
+struct StepChunks {
+  int32_t chunk;     // this lane's; lanes from T::kChunks on have none
+  int32_t first;     // lane 0's
+  bool consecutive;  // all chunks follow each other: one box
+};
+
+// Starts the copies of a step's keys or values. Runs on all lanes of one warp.
 template <typename T>
-__device__ __forceinline__ void LoadChunk(uint32_t target, const CUtensorMap& map,
-                                          const CUtensorMap& tail, int32_t tail_chunk,
-                                          int32_t chunk, int32_t kv_head, uint32_t barrier) {
-  if (chunk != tail_chunk) {
-    LoadBox5(target, map, barrier, 0, 2 * chunk, kv_head);
+__device__ __forceinline__ void LoadStep(uint32_t target, const OperandMaps& maps,
+                                         const StepChunks& chunks, int32_t tail_chunk,
+                                         int32_t kv_head, uint32_t barrier) {
+  const int32_t lane = threadIdx.x % 32;
+  if (chunks.consecutive) {
+    if (lane == 0) LoadBox5(target, maps.step, barrier, 0, 2 * chunks.first, kv_head);
+    return;
+  }
+  if (lane >= T::kChunks) return;
+  target += lane * T::kChunkBytes;
+  if (chunks.chunk != tail_chunk) {
+    LoadBox5(target, maps.chunk, barrier, 0, 2 * chunks.chunk, kv_head);
   } else {
-    LoadBox4(target, tail, barrier, 0, chunk * kKeyChunkTokens, 0, kv_head);
-    LoadBox4(target + T::kGroupBytes, tail, barrier, 0, chunk * kKeyChunkTokens + 8, 0, kv_head);
+    const int32_t token = chunks.chunk * kKeyChunkTokens;
+    LoadBox4(target, maps.tail, barrier, 0, token, 0, kv_head);
+    LoadBox4(target + T::kGroupBytes, maps.tail, barrier, 0, token + 8, 0, kv_head);
   }
 }
 
@@ -143,6 +167,8 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared<T>& shared
   const int32_t num_items = p.lists.num_query_tiles * p.num_kv_heads;
   Ring<T::kStages> ring;
   Ring<T::kQueryBuffers> queries;
+  const OperandMaps keys{p.k, p.k_step, p.k_tail};
+  const OperandMaps values{p.v, p.v_step, p.v_tail};
   int32_t item = blockIdx.x;
   while (item < num_items) {
     // The next item, long before it is needed.
@@ -174,7 +200,12 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared<T>& shared
     __syncwarp();
 
     for (int32_t step = 0; step < header.x; ++step) {
-      const int32_t this_chunk = chunk;
+      StepChunks chunks;
+      chunks.chunk = chunk;
+      chunks.first = __shfl_sync(0xFFFFFFFF, chunk, 0);
+      chunks.consecutive = __all_sync(
+          0xFFFFFFFF, lane >= T::kChunks ||
+                          (chunk == chunks.first + lane && chunk != p.tail_chunk));
       if (lane < T::kChunks && step + 1 < header.x) chunk = list[(step + 1) * T::kChunks + lane];
       const bool masked = step < header.y;
       const uint32_t k_full = shared.k_full + 8 * ring.index;
@@ -182,23 +213,19 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared<T>& shared
       Wait(shared.k_empty + 8 * ring.index, ring.parity ^ 1);
       if (lane == 0) ArriveExpect(k_full, T::kStepBytes + (masked ? T::kExitBytes : 0));
       __syncwarp();
-      const uint32_t offset = ring.index * T::kStepBytes + lane * T::kChunkBytes;
-      if (lane < T::kChunks) {
-        LoadChunk<T>(shared.keys + offset, p.k, p.k_tail, p.tail_chunk, this_chunk, kv_head,
-                     k_full);
-        if (masked) {
-          LoadBytes(shared.exits + ring.index * T::kExitBytes + lane * kKeyChunkTokens * 4,
-                    p.lists.exits + static_cast<int64_t>(this_chunk) * kKeyChunkTokens,
-                    kKeyChunkTokens * 4, k_full);
-        }
+      LoadStep<T>(shared.keys + ring.index * T::kStepBytes, keys, chunks, p.tail_chunk, kv_head,
+                  k_full);
+      if (masked && lane < T::kChunks) {
+        constexpr int32_t kChunkExitBytes = kKeyChunkTokens * 4;
+        LoadBytes(shared.exits + ring.index * T::kExitBytes + lane * kChunkExitBytes,
+                  p.lists.exits + static_cast<int64_t>(chunks.chunk) * kKeyChunkTokens,
+                  kChunkExitBytes, k_full);
       }
       Wait(shared.v_empty + 8 * ring.index, ring.parity ^ 1);
       if (lane == 0) ArriveExpect(v_full, T::kStepBytes);
       __syncwarp();
-      if (lane < T::kChunks) {
-        LoadChunk<T>(shared.values + offset, p.v, p.v_tail, p.tail_chunk, this_chunk, kv_head,
-                     v_full);
-      }
+      LoadStep<T>(shared.values + ring.index * T::kStepBytes, values, chunks, p.tail_chunk,
+                  kv_head, v_full);
       ring.Advance();
     }
     item = __shfl_sync(0xFFFFFFFF, next, 0);
@@ -223,16 +250,16 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared<T>& shared
 template <typename T>
 __device__ __forceinline__ void IssueScores(float (&scores)[T::kKeyTile / 2], uint32_t queries,
                                             uint32_t keys) {
+  const OperandDescriptor a(queries, 0, 1024);
+  const OperandDescriptor b(keys, 0, T::kGroupBytes);
 #pragma unroll
   for (int i = 0; i < T::kHeadDim / 16; ++i) {
-    const int half = i / 4;
-    const uint64_t a =
-        OperandDescriptor(queries + half * kRows * 128 + (i % 4) * 32, 0, 1024);
-    const uint64_t b = OperandDescriptor(keys + half * 1024 + (i % 4) * 32, 0, T::kGroupBytes);
+    const uint64_t q = a.At(i / 4 * kRows * 128 + i % 4 * 32);
+    const uint64_t k = b.At(i / 4 * 1024 + i % 4 * 32);
     if constexpr (std::is_same_v<typename T::Element, __half>) {
-      SharedProductF16(scores, a, b, i > 0);
+      SharedProductF16(scores, q, k, i > 0);
     } else {
-      SharedProductBf16(scores, a, b, i > 0);
+      SharedProductBf16(scores, q, k, i > 0);
     }
   }
   CommitProducts();
@@ -243,13 +270,15 @@ template <typename T>
 __device__ __forceinline__ void IssueOutput(float (&output)[T::kHeadDim / 2],
                                             const uint32_t (&probabilities)[T::kKeyTile / 4],
                                             uint32_t values, bool accumulate) {
+  const OperandDescriptor b(values, 1024, T::kGroupBytes);
 #pragma unroll
   for (int i = 0; i < T::kKeyTile / 16; ++i) {
-    const uint64_t b = OperandDescriptor(values + i * T::kChunkBytes, 1024, T::kGroupBytes);
     if constexpr (std::is_same_v<typename T::Element, __half>) {
-      RegisterProductF16(output, probabilities + 4 * i, b, i > 0 || accumulate);
+      RegisterProductF16(output, probabilities + 4 * i, b.At(i * T::kChunkBytes),
+                         i > 0 || accumulate);
     } else {
-      RegisterProductBf16(output, probabilities + 4 * i, b, i > 0 || accumulate);
+      RegisterProductBf16(output, probabilities + 4 * i, b.At(i * T::kChunkBytes),
+                          i > 0 || accumulate);
     }
   }
   CommitProducts();
@@ -380,12 +409,16 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared<T>& shared
       }
       if (lane == 0) Arrive(shared.k_empty + 8 * k_ring.index);
       k_ring.Advance();
-      const bool must_rescale = SoftmaxStep(scores, scale_log2, state, rescale);
+      // The branch keeps the exponentials before the wait.
+      if (SoftmaxStep(scores, scale_log2, state, rescale)) {
+        WaitProducts<0>();
+        Pin(output);
+        Rescale(output, rescale);
+      }
       WaitProducts<0>();
       Pin(output);
       if (lane == 0) Arrive(shared.v_empty + 8 * v_ring.index);
       v_ring.Advance();
-      if (must_rescale) Rescale(output, rescale);
       PackScores<typename T::Element>(scores, probabilities);
     }
     Wait(shared.v_full + 8 * v_ring.index, v_ring.parity);

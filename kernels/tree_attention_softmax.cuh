@@ -24,13 +24,12 @@ struct MaskRows {
 };
 
 // Sets scores of unseen keys to -inf. `exits` are the exit indices of the step's keys, by shared
-// address; `first_key` is how many keys of the list came before this step.
-template <int kScores>
-__device__ __forceinline__ void MaskScores(float (&scores)[kScores], uint32_t exits,
-                                           const MaskRows& rows, int32_t first_key) {
+// address; `first_key` is how many keys of the list came before this step. Own keys may come after
+// a query, all others come before the tile: only with kOwn are positions compared too.
+template <bool kOwn, int kScores>
+__device__ __forceinline__ void MaskStep(float (&scores)[kScores], uint32_t exits,
+                                         const MaskRows& rows, int32_t first_key) {
   const int32_t lane_column = 2 * (threadIdx.x % 4);
-  // Own keys may come after a query; all others come before the tile.
-  const bool may_follow = first_key < rows.own_keys;
 #pragma unroll
   for (int n = 0; n < kScores / 4; ++n) {
     int32_t exit[2];
@@ -41,12 +40,24 @@ __device__ __forceinline__ void MaskScores(float (&scores)[kScores], uint32_t ex
     for (int i = 0; i < 4; ++i) {
       const int32_t token = rows.token[i / 2];
       bool visible = token <= exit[i % 2];
-      if (may_follow) {
+      if constexpr (kOwn) {
         const int32_t key = first_key + 8 * n + lane_column + i % 2;
-        visible = visible && (key >= rows.own_keys || rows.own_token + key <= token);
+        // Bitwise: a branch an element would be far slower than the comparisons.
+        visible = static_cast<bool>(visible & ((key >= rows.own_keys) |
+                                               (rows.own_token + key <= token)));
       }
-      if (!visible) scores[4 * n + i] = -INFINITY;
+      scores[4 * n + i] = visible ? scores[4 * n + i] : -INFINITY;
     }
+  }
+}
+
+template <int kScores>
+__device__ __forceinline__ void MaskScores(float (&scores)[kScores], uint32_t exits,
+                                           const MaskRows& rows, int32_t first_key) {
+  if (first_key < rows.own_keys) {
+    MaskStep<true>(scores, exits, rows, first_key);
+  } else {
+    MaskStep<false>(scores, exits, rows, first_key);
   }
 }
 
@@ -61,33 +72,32 @@ __device__ __forceinline__ bool SoftmaxStep(float (&scores)[kScores], float scal
     max[0] = fmaxf(max[0], fmaxf(scores[4 * n], scores[4 * n + 1]));
     max[1] = fmaxf(max[1], fmaxf(scores[4 * n + 2], scores[4 * n + 3]));
   }
-  max[0] = RowMax(max[0]);
-  max[1] = RowMax(max[1]);
-  const bool grown = (max[0] - state.max[0]) * scale_log2 > kMaximumSlack ||
-                     (max[1] - state.max[1]) * scale_log2 > kMaximumSlack;
-  const bool must_rescale = __any_sync(0xFFFFFFFF, grown);
-  if (must_rescale) {
+  bool must_rescale = false;
+  float offset[2];
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      rescale[row] = Exp2((state.max[row] - max[row]) * scale_log2);
-      state.sum[row] *= rescale[row];
-      state.max[row] = max[row];
-    }
+  for (int row = 0; row < 2; ++row) {
+    max[row] = RowMax(max[row]);
+    const bool grown = (max[row] - state.max[row]) * scale_log2 > kMaximumSlack;
+    const float new_max = grown ? max[row] : state.max[row];
+    rescale[row] = Exp2((state.max[row] - new_max) * scale_log2);
+    state.sum[row] *= rescale[row];
+    state.max[row] = new_max;
+    offset[row] = new_max * scale_log2;
+    must_rescale = must_rescale | grown;
   }
-  const float offset[2] = {state.max[0] * scale_log2, state.max[1] * scale_log2};
 #pragma unroll
   for (int n = 0; n < kScores / 4; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       scores[4 * n + i] = Exp2(fmaf(scores[4 * n + i], scale_log2, -offset[i / 2]));
     }
-  }
-#pragma unroll
-  for (int n = 0; n < kScores / 4; ++n) {
     state.sum[0] += scores[4 * n] + scores[4 * n + 1];
     state.sum[1] += scores[4 * n + 2] + scores[4 * n + 3];
   }
-  return must_rescale;
+  // Sums are never negative: the comparison makes the answer, and with it whatever waits for it,
+  // come after the exponentials, which ptxas would else schedule behind the wait they should fill.
+  must_rescale = must_rescale | (state.sum[0] < 0) | (state.sum[1] < 0);
+  return __any_sync(0xFFFFFFFF, must_rescale);
 }
 
 template <int kOutputs>

@@ -10,12 +10,13 @@
 namespace canopy::kernels::bench {
 
 struct Timing {
-  double burst_ms = 0;      // median of runs of about 4 ms, each after a pause of 100 ms
+  double burst_ms = 0;      // median of runs of about 4 ms, each after a pause of 50 ms
   double sustained_ms = 0;  // mean of about 100 ms, after 250 ms of back-to-back work
 };
 
 // `launch` enqueues the work once on the stream that it is given. Stops the program on CUDA errors.
-Timing TimeGraph(const std::function<cudaError_t(cudaStream_t)>& launch);
+// Without `sustained`, that figure is left 0.
+Timing TimeGraph(const std::function<cudaError_t(cudaStream_t)>& launch, bool sustained = true);
 
 }  // namespace canopy::kernels::bench
 

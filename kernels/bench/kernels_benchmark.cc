@@ -116,7 +116,7 @@ class AttentionCase {
     visibility.shape = params_.shape;
     visibility.instance = instance;
     const Timing lists =
-        TimeGraph([&](cudaStream_t stream) { return LaunchTreeVisibility(visibility, stream); });
+        TimeGraph([&](cudaStream_t stream) { return LaunchTreeVisibility(visibility, stream); }, false);
     const Timing attention =
         TimeGraph([&](cudaStream_t stream) { return LaunchTreeAttention(params_, stream); });
     const double useful =
