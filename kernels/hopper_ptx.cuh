@@ -175,37 +175,37 @@ struct OperandDescriptor {
   ",%63"
 
 // a and b in shared memory, both K-major. `accumulate` false overwrites d.
-#define CANOPY_DEFINE_SHARED_PRODUCT(TYPE, NAME, N, COUNT, REGISTERS, A, B, P, ...)              \
-  __device__ __forceinline__ void NAME(float(&d)[COUNT], uint64_t a, uint64_t b,                 \
-                                       bool accumulate) {                                        \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P                                           \
-                 ", 0;\n"                                                                        \
-                 "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" REGISTERS   \
-                 "}, " A ", " B ", p, 1, 1, 0, 0;\n}\n"                                          \
-                 : __VA_ARGS__                                                                   \
-                 : "l"(a), "l"(b), "r"(static_cast<int32_t>(accumulate)));                       \
+#define CANOPY_DEFINE_SHARED_PRODUCT(TYPE, NAME, N, COUNT, REGISTERS, A, B, P, ...)            \
+  __device__ __forceinline__ void NAME(float(&d)[COUNT], uint64_t a, uint64_t b,               \
+                                       bool accumulate) {                                      \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P                                         \
+                 ", 0;\n"                                                                      \
+                 "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" REGISTERS \
+                 "}, " A ", " B ", p, 1, 1, 0, 0;\n}\n"                                        \
+                 : __VA_ARGS__                                                                 \
+                 : "l"(a), "l"(b), "r"(static_cast<int32_t>(accumulate)));                     \
   }
 
-CANOPY_DEFINE_SHARED_PRODUCT("bf16", SharedProductBf16, "64", 32, CANOPY_REG32, "%32", "%33",
-                             "%34", CANOPY_ACC32(d, 0))
+CANOPY_DEFINE_SHARED_PRODUCT("bf16", SharedProductBf16, "64", 32, CANOPY_REG32, "%32", "%33", "%34",
+                             CANOPY_ACC32(d, 0))
 CANOPY_DEFINE_SHARED_PRODUCT("f16", SharedProductF16, "64", 32, CANOPY_REG32, "%32", "%33", "%34",
                              CANOPY_ACC32(d, 0))
-CANOPY_DEFINE_SHARED_PRODUCT("bf16", SharedProductBf16, "80", 40, CANOPY_REG40, "%40", "%41",
-                             "%42", CANOPY_ACC32(d, 0), CANOPY_ACC8(d, 32))
+CANOPY_DEFINE_SHARED_PRODUCT("bf16", SharedProductBf16, "80", 40, CANOPY_REG40, "%40", "%41", "%42",
+                             CANOPY_ACC32(d, 0), CANOPY_ACC8(d, 32))
 CANOPY_DEFINE_SHARED_PRODUCT("f16", SharedProductF16, "80", 40, CANOPY_REG40, "%40", "%41", "%42",
                              CANOPY_ACC32(d, 0), CANOPY_ACC8(d, 32))
 
 // a in registers, b in shared memory and transposed: its rows are the summed dimension.
-#define CANOPY_DEFINE_REGISTER_PRODUCT(TYPE, NAME, N, COUNT, REGISTERS, A, B, P, ...)            \
-  __device__ __forceinline__ void NAME(float(&d)[COUNT], const uint32_t* a, uint64_t b,          \
-                                       bool accumulate) {                                        \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P                                           \
-                 ", 0;\n"                                                                        \
-                 "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" REGISTERS   \
-                 "}, " A ", " B ", p, 1, 1, 1;\n}\n"                                             \
-                 : __VA_ARGS__                                                                   \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                           \
-                   "r"(static_cast<int32_t>(accumulate)));                                       \
+#define CANOPY_DEFINE_REGISTER_PRODUCT(TYPE, NAME, N, COUNT, REGISTERS, A, B, P, ...)          \
+  __device__ __forceinline__ void NAME(float(&d)[COUNT], const uint32_t* a, uint64_t b,        \
+                                       bool accumulate) {                                      \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P                                         \
+                 ", 0;\n"                                                                      \
+                 "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" REGISTERS \
+                 "}, " A ", " B ", p, 1, 1, 1;\n}\n"                                           \
+                 : __VA_ARGS__                                                                 \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                         \
+                   "r"(static_cast<int32_t>(accumulate)));                                     \
   }
 
 CANOPY_DEFINE_REGISTER_PRODUCT("bf16", RegisterProductBf16, "128", 64, CANOPY_REG64,

@@ -1,7 +1,6 @@
-#include "kernels/qk_norm_rope.h"
-
 #include <cstdint>
 
+#include "kernels/qk_norm_rope.h"
 #include "kernels/vector_io.cuh"
 
 namespace canopy::kernels {

@@ -17,11 +17,11 @@ struct QkNormRopeParams {
   void* q = nullptr;  // [tokens, query heads, head_dim]
   void* k = nullptr;  // [tokens, kv heads, head_dim]
   // Inputs.
-  const void* q_weight = nullptr;                // [head_dim], of the data type
-  const void* k_weight = nullptr;                // [head_dim]
-  const int32_t* position_ids = nullptr;         // [tokens]
-  const float* inverse_frequencies = nullptr;    // [head_dim / 2]; pair (i, i + head_dim / 2) turns
-                                                 // by position x inverse_frequencies[i]
+  const void* q_weight = nullptr;              // [head_dim], of the data type
+  const void* k_weight = nullptr;              // [head_dim]
+  const int32_t* position_ids = nullptr;       // [tokens]
+  const float* inverse_frequencies = nullptr;  // [head_dim / 2]; pair (i, i + head_dim / 2) turns
+                                               // by position x inverse_frequencies[i]
   int64_t q_token_stride = 0;
   int64_t k_token_stride = 0;
   // Sizes.

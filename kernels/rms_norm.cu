@@ -1,7 +1,6 @@
-#include "kernels/rms_norm.h"
-
 #include <cstdint>
 
+#include "kernels/rms_norm.h"
 #include "kernels/vector_io.cuh"
 
 namespace canopy::kernels {

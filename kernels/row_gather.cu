@@ -1,6 +1,6 @@
-#include "kernels/row_gather.h"
-
 #include <cstdint>
+
+#include "kernels/row_gather.h"
 
 namespace canopy::kernels {
 namespace {
@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(kThreads) RowGatherKernel(const RowGatherParam
   if (row >= p.rows) return;
   const auto* source = reinterpret_cast<const uint4*>(static_cast<const char*>(p.source) +
                                                       p.indices[row] * p.source_stride_bytes);
-  auto* target = reinterpret_cast<uint4*>(static_cast<char*>(p.out) +
-                                          static_cast<int64_t>(row) * p.row_bytes);
+  auto* target =
+      reinterpret_cast<uint4*>(static_cast<char*>(p.out) + static_cast<int64_t>(row) * p.row_bytes);
   const int32_t units = p.row_bytes / kUnit;
 #pragma unroll 4
   for (int32_t unit = lane; unit < units; unit += 32) target[unit] = source[unit];

@@ -1,8 +1,7 @@
-#include "kernels/silu_mul.h"
-
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/silu_mul.h"
 #include "kernels/vector_io.cuh"
 
 namespace canopy::kernels {
@@ -24,8 +23,8 @@ __global__ void __launch_bounds__(kThreads)
   RawVector<Element> ups[kVectorsOfThread];
 #pragma unroll
   for (int i = 0; i < kVectorsOfThread; ++i) {
-    at[i] = ((block * kVectorsOfThread + i) * static_cast<int32_t>(blockDim.x) + threadIdx.x) *
-            kVector;
+    at[i] =
+        ((block * kVectorsOfThread + i) * static_cast<int32_t>(blockDim.x) + threadIdx.x) * kVector;
     if (at[i] >= columns) continue;
     gates[i].Load(gate + at[i]);
     ups[i].Load(gate + columns + at[i]);

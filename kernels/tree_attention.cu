@@ -1,8 +1,7 @@
-#include "kernels/tree_attention.h"
-
 #include <cstdint>
 
 #include "kernels/device.h"
+#include "kernels/tree_attention.h"
 #include "kernels/tree_attention_hopper.h"
 #include "kernels/tree_attention_portable.h"
 

@@ -49,7 +49,8 @@ TreeAttentionInstance ChooseInstance(const TreeAttentionShape& shape, int32_t co
   // Hopper's instructions are of 9.0 alone; later architectures run the portable form.
   if (compute_capability != 90) return TreeAttentionInstance::kPortable;
   const int64_t items =
-      int64_t{CeilDiv(shape.num_tokens, QueryTileTokens(shape, TreeAttentionInstance::kHopper2x64))} *
+      int64_t{
+          CeilDiv(shape.num_tokens, QueryTileTokens(shape, TreeAttentionInstance::kHopper2x64))} *
       shape.num_kv_heads;
   if (items < kFewItemsPerMultiprocessor * num_multiprocessors) {
     return TreeAttentionInstance::kHopper2x64;

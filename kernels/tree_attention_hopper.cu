@@ -1,8 +1,6 @@
-#include "kernels/tree_attention_hopper.h"
-
 #include <cuda.h>
-#include <cuda_bf16.h>
 #include <cudaTypedefs.h>
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/tree_attention_hopper.cuh"
+#include "kernels/tree_attention_hopper.h"
 
 namespace canopy::kernels {
 namespace {
@@ -33,14 +32,14 @@ cudaError_t Encode(const void* data, DataType type, const MapShape& shape, CUten
   cuuint64_t byte_strides[4];
   for (uint32_t i = 0; i + 1 < shape.rank; ++i) byte_strides[i] = shape.strides[i] * 2;
   const cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
-  const CUresult result = encode(
-      map,
-      type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-      shape.rank, const_cast<void*>(data), reinterpret_cast<const cuuint64_t*>(shape.sizes),
-      byte_strides, shape.box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result =
+      encode(map,
+             type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+             shape.rank, const_cast<void*>(data), reinterpret_cast<const cuuint64_t*>(shape.sizes),
+             byte_strides, shape.box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
@@ -67,8 +66,7 @@ MapShape GroupsMap(const TreeAttentionShape& shape, const HeadStrides& strides, 
   const uint32_t halves = shape.head_dim / 64;
   MapShape map;
   map.rank = 5;
-  const uint64_t sizes[] = {64, 8, halves,
-                            static_cast<uint64_t>(std::max(1, shape.num_tokens / 8)),
+  const uint64_t sizes[] = {64, 8, halves, static_cast<uint64_t>(std::max(1, shape.num_tokens / 8)),
                             static_cast<uint64_t>(shape.num_kv_heads)};
   const uint64_t steps[] = {static_cast<uint64_t>(strides.token), 64,
                             static_cast<uint64_t>(8 * strides.token),
@@ -135,8 +133,9 @@ struct Run {
 template <int kRowBlocks, int kKeyTile, typename Visit>
 cudaError_t DispatchShape(int32_t head_dim, DataType type, Visit visit) {
   if (head_dim == 128) {
-    return type == DataType::kFloat16 ? visit(Run<Tile<kRowBlocks, kKeyTile, 128, __half>>())
-                                      : visit(Run<Tile<kRowBlocks, kKeyTile, 128, __nv_bfloat16>>());
+    return type == DataType::kFloat16
+               ? visit(Run<Tile<kRowBlocks, kKeyTile, 128, __half>>())
+               : visit(Run<Tile<kRowBlocks, kKeyTile, 128, __nv_bfloat16>>());
   }
   return type == DataType::kFloat16 ? visit(Run<Tile<kRowBlocks, kKeyTile, 64, __half>>())
                                     : visit(Run<Tile<kRowBlocks, kKeyTile, 64, __nv_bfloat16>>());
@@ -168,8 +167,9 @@ cudaError_t InitTreeAttentionHopper() {
   if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
   encode_tiled.store(reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(entry),
                      std::memory_order_release);
-  for (const auto instance : {TreeAttentionInstance::kHopper2x64, TreeAttentionInstance::kHopper3x64,
-                              TreeAttentionInstance::kHopper3x80}) {
+  for (const auto instance :
+       {TreeAttentionInstance::kHopper2x64, TreeAttentionInstance::kHopper3x64,
+        TreeAttentionInstance::kHopper3x80}) {
     for (const int32_t head_dim : {64, 128}) {
       for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
         error = Dispatch(instance, head_dim, type, [](auto run) { return run.Init(); });
@@ -197,8 +197,7 @@ cudaError_t LaunchTreeAttentionHopper(const TreeAttentionParams& params, cudaStr
   p.longest_first = TilingOf(params.instance).longest_first;
   p.scale = params.scale;
   const int64_t items = int64_t{p.lists.num_query_tiles} * p.num_kv_heads;
-  const auto blocks =
-      static_cast<int32_t>(std::min<int64_t>(items, params.num_multiprocessors));
+  const auto blocks = static_cast<int32_t>(std::min<int64_t>(items, params.num_multiprocessors));
   return Dispatch(params.instance, shape.head_dim, shape.data_type,
                   [&](auto run) { return run.Launch(p, blocks, stream); });
 }

@@ -47,8 +47,8 @@ struct Tile {
   static constexpr int kAlignment = 1024;  // of the swizzle
   static constexpr int kBarrierBytes = 512;
   static constexpr int kMaxShared = 227 * 1024;
-  static constexpr int kFit = (kMaxShared - kAlignment - kBarrierBytes - kQueries) /
-                              (2 * kStepBytes + kExitBytes);
+  static constexpr int kFit =
+      (kMaxShared - kAlignment - kBarrierBytes - kQueries) / (2 * kStepBytes + kExitBytes);
   static constexpr int kStages = kFit < 8 ? kFit : 8;
   static_assert(kStages >= 2, "no room to copy ahead");
   static constexpr int kSharedBytes =
@@ -88,12 +88,12 @@ struct Item {
 // Shared addresses.
 template <typename T>
 struct Shared {
-  uint32_t queries;     // [buffer][row block]
-  uint32_t keys;        // [stage]
-  uint32_t values;      // [stage]
-  uint32_t exits;       // [stage]
-  uint32_t items;       // [buffer]
-  uint32_t q_full, q_empty;  // [buffer]
+  uint32_t queries;                           // [buffer][row block]
+  uint32_t keys;                              // [stage]
+  uint32_t values;                            // [stage]
+  uint32_t exits;                             // [stage]
+  uint32_t items;                             // [buffer]
+  uint32_t q_full, q_empty;                   // [buffer]
   uint32_t k_full, k_empty, v_full, v_empty;  // [stage]
 
   __device__ explicit Shared(uint32_t raw) {
@@ -203,9 +203,9 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared<T>& shared
       StepChunks chunks;
       chunks.chunk = chunk;
       chunks.first = __shfl_sync(0xFFFFFFFF, chunk, 0);
-      chunks.consecutive = __all_sync(
-          0xFFFFFFFF, lane >= T::kChunks ||
-                          (chunk == chunks.first + lane && chunk != p.tail_chunk));
+      chunks.consecutive =
+          __all_sync(0xFFFFFFFF,
+                     lane >= T::kChunks || (chunk == chunks.first + lane && chunk != p.tail_chunk));
       if (lane < T::kChunks && step + 1 < header.x) chunk = list[(step + 1) * T::kChunks + lane];
       const bool masked = step < header.y;
       const uint32_t k_full = shared.k_full + 8 * ring.index;
@@ -224,8 +224,8 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared<T>& shared
       Wait(shared.v_empty + 8 * ring.index, ring.parity ^ 1);
       if (lane == 0) ArriveExpect(v_full, T::kStepBytes);
       __syncwarp();
-      LoadStep<T>(shared.values + ring.index * T::kStepBytes, values, chunks, p.tail_chunk,
-                  kv_head, v_full);
+      LoadStep<T>(shared.values + ring.index * T::kStepBytes, values, chunks, p.tail_chunk, kv_head,
+                  v_full);
       ring.Advance();
     }
     item = __shfl_sync(0xFFFFFFFF, next, 0);
@@ -307,27 +307,16 @@ __device__ __forceinline__ void Finish(const Params& p, const Item& item, uint32
   const int32_t thread = threadIdx.x % kWarpgroup;
   const int32_t warp = thread / 32;
   const int32_t lane = thread % 32;
-  float inverse[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float sum = RowSum(state.sum[i]);
-    inverse[i] = 1.0f / sum;
-    const int32_t row = warp * 16 + i * 8 + lane / 4;
-    const int32_t token = first_token + (row >> p.log2_padded_group);
-    const int32_t head = row & ((1 << p.log2_padded_group) - 1);
-    if (p.log_sum_exp != nullptr && lane % 4 == 0 && token < p.num_tokens && head < p.group) {
-      p.log_sum_exp[(static_cast<int64_t>(token) * p.num_kv_heads + item.kv_head) * p.group +
-                    head] = state.max[i] * p.scale + logf(sum);
-    }
-  }
+  const float sum[2] = {RowSum(state.sum[0]), RowSum(state.sum[1])};
+  const float inverse[2] = {__fdividef(1.0f, sum[0]), __fdividef(1.0f, sum[1])};
   // All warps of the group are done with the queries.
   SyncNamed(1 + block, kWarpgroup);
   const int32_t row = warp * 16 + (lane / 8 % 2) * 8 + lane % 8;
 #pragma unroll
   for (int i = 0; i < T::kHeadDim / 16; ++i) {
     const int32_t column16 = 2 * i + lane / 16;  // in units of 16 bytes
-    const uint32_t address = staging + (column16 / 8) * kRows * 128 + row * 128 +
-                             ((column16 % 8) ^ (lane % 8)) * 16;
+    const uint32_t address =
+        staging + (column16 / 8) * kRows * 128 + row * 128 + ((column16 % 8) ^ (lane % 8)) * 16;
     const float* o = output + 8 * i;
     StoreMatrices(address, Pack<typename T::Element>(o[0] * inverse[0], o[1] * inverse[0]),
                   Pack<typename T::Element>(o[2] * inverse[1], o[3] * inverse[1]),
@@ -337,6 +326,17 @@ __device__ __forceinline__ void Finish(const Params& p, const Item& item, uint32
   FenceAsyncProxy();
   SyncNamed(1 + block, kWarpgroup);
   if (thread == 0) StoreBox5(staging, p.out, first_token, 0, item.kv_head);
+  // Last: the fence would wait for these stores.
+  if (p.log_sum_exp == nullptr || lane % 4 != 0) return;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int32_t sum_row = warp * 16 + i * 8 + lane / 4;
+    const int32_t token = first_token + (sum_row >> p.log2_padded_group);
+    const int32_t head = sum_row & ((1 << p.log2_padded_group) - 1);
+    if (token >= p.num_tokens || head >= p.group) continue;
+    p.log_sum_exp[(static_cast<int64_t>(token) * p.num_kv_heads + item.kv_head) * p.group + head] =
+        state.max[i] * p.scale + __logf(sum[i]);
+  }
 }
 
 // Runs on all threads of one warpgroup; `block` is its row block.
@@ -352,13 +352,11 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared<T>& shared
 
   while (true) {
     Wait(shared.q_full + 8 * queries.index, queries.parity);
-    const Item item =
-        ReadItem(shared.items + static_cast<uint32_t>(sizeof(Item)) * queries.index);
+    const Item item = ReadItem(shared.items + static_cast<uint32_t>(sizeof(Item)) * queries.index);
     if (item.tile < 0) break;
     const uint32_t query =
         shared.queries + (queries.index * T::kRowBlocks + block) * T::kQueryBytes;
-    const int32_t first_token =
-        item.tile * p.tile_tokens + block * (kRows >> p.log2_padded_group);
+    const int32_t first_token = item.tile * p.tile_tokens + block * (kRows >> p.log2_padded_group);
     const OwnChunks own = OwnChunksOf(item.tile, p.tile_tokens, p.num_tokens);
     MaskRows rows;
     const int32_t row = thread / 32 * 16 + lane / 4;
@@ -399,13 +397,11 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared<T>& shared
       Wait(shared.v_full + 8 * v_ring.index, v_ring.parity);
       Pin(output);
       FenceProducts();
-      IssueOutput<T>(output, probabilities, shared.values + v_ring.index * T::kStepBytes,
-                     step > 1);
+      IssueOutput<T>(output, probabilities, shared.values + v_ring.index * T::kStepBytes, step > 1);
       WaitProducts<1>();
       Pin(scores);
       if (step < item.masked_steps) {
-        MaskScores(scores, shared.exits + k_ring.index * T::kExitBytes, rows,
-                   step * T::kKeyTile);
+        MaskScores(scores, shared.exits + k_ring.index * T::kExitBytes, rows, step * T::kKeyTile);
       }
       if (lane == 0) Arrive(shared.k_empty + 8 * k_ring.index);
       k_ring.Advance();
@@ -457,7 +453,8 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     FenceBarrierInit();
   }
   __syncthreads();
-  const int32_t warpgroup = __shfl_sync(0xFFFFFFFF, static_cast<int32_t>(threadIdx.x) / kWarpgroup, 0);
+  const int32_t warpgroup =
+      __shfl_sync(0xFFFFFFFF, static_cast<int32_t>(threadIdx.x) / kWarpgroup, 0);
   if (warpgroup == 0) {
     ShrinkRegisters<T::kProducerRegisters>();
     const int32_t warp = __shfl_sync(0xFFFFFFFF, static_cast<int32_t>(threadIdx.x) / 32, 0);

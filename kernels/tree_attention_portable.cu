@@ -1,7 +1,5 @@
 // Tree attention with mma.sync and cp.async: a block of four warps for 64 rows of one kv head, the
 // listed key chunks in steps of 64 keys, two steps in shared memory.
-#include "kernels/tree_attention_portable.h"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -9,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/tree_attention_device.cuh"
+#include "kernels/tree_attention_portable.h"
 #include "kernels/tree_attention_softmax.cuh"
 
 namespace canopy::kernels {
@@ -136,9 +135,9 @@ __device__ __forceinline__ void CopyQueries(const Params<Element>& p, uint32_t s
     const int32_t token = first_token + (row >> p.log2_padded_group);
     const int32_t head = row & ((1 << p.log2_padded_group) - 1);
     const bool valid = token < p.num_tokens && head < p.group;
-    const int64_t offset = valid ? token * p.q_strides.token +
-                                       (kv_head * p.group + head) * p.q_strides.head + unit * 8
-                                 : 0;
+    const int64_t offset =
+        valid ? token * p.q_strides.token + (kv_head * p.group + head) * p.q_strides.head + unit * 8
+              : 0;
     CopyAsync(shared + L::kQueries + row * L::kRowBytes + unit * 16, p.q + offset, valid);
   }
 }
@@ -151,7 +150,7 @@ __device__ __forceinline__ void StoreRows(const Params<Element>& p, int32_t firs
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float sum = RowSum(state.sum[i]);
-    const float inverse = 1.0f / sum;
+    const float inverse = __fdividef(1.0f, sum);
     const int32_t row = threadIdx.x / 32 * 16 + i * 8 + lane / 4;
     const int32_t token = first_token + (row >> p.log2_padded_group);
     const int32_t head = row & ((1 << p.log2_padded_group) - 1);
@@ -159,7 +158,7 @@ __device__ __forceinline__ void StoreRows(const Params<Element>& p, int32_t firs
     const int32_t query_head = kv_head * p.group + head;
     if (p.log_sum_exp != nullptr && lane % 4 == 0) {
       p.log_sum_exp[static_cast<int64_t>(token) * p.num_kv_heads * p.group + query_head] =
-          state.max[i] * p.scale + logf(sum);
+          state.max[i] * p.scale + __logf(sum);
     }
     Element* out = p.out + token * p.out_strides.token + query_head * p.out_strides.head;
 #pragma unroll
@@ -275,11 +274,11 @@ cudaError_t Launch(const TreeAttentionParams& params, cudaStream_t stream) {
   const int64_t blocks = int64_t{p.lists.num_query_tiles} * p.num_kv_heads;
   if (blocks > INT32_MAX) return cudaErrorInvalidValue;
   if (shape.head_dim == 128) {
-    PortableKernel<Element, 128><<<static_cast<int32_t>(blocks), kThreads, Layout<128>::kBytes,
-                                   stream>>>(p);
+    PortableKernel<Element, 128>
+        <<<static_cast<int32_t>(blocks), kThreads, Layout<128>::kBytes, stream>>>(p);
   } else {
-    PortableKernel<Element, 64><<<static_cast<int32_t>(blocks), kThreads, Layout<64>::kBytes,
-                                  stream>>>(p);
+    PortableKernel<Element, 64>
+        <<<static_cast<int32_t>(blocks), kThreads, Layout<64>::kBytes, stream>>>(p);
   }
   return cudaGetLastError();
 }

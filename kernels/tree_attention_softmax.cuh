@@ -18,9 +18,9 @@ struct SoftmaxState {
 
 // Where a thread's two rows stand for the mask, relative to the first token of the own chunks.
 struct MaskRows {
-  int32_t token[2];     // absolute
-  int32_t own_token;    // first token of the query tile's own chunks
-  int32_t own_keys;     // keys of the own chunks, which come first in the list
+  int32_t token[2];   // absolute
+  int32_t own_token;  // first token of the query tile's own chunks
+  int32_t own_keys;   // keys of the own chunks, which come first in the list
 };
 
 // Sets scores of unseen keys to -inf. `exits` are the exit indices of the step's keys, by shared
@@ -30,6 +30,11 @@ template <bool kOwn, int kScores>
 __device__ __forceinline__ void MaskStep(float (&scores)[kScores], uint32_t exits,
                                          const MaskRows& rows, int32_t first_key) {
   const int32_t lane_column = 2 * (threadIdx.x % 4);
+  // Columns from here on, counted from the lane's first, are not own keys ...
+  const int32_t other_column = rows.own_keys - first_key - lane_column;
+  // ... and own keys up to here do not come after the row's token.
+  const int32_t last_column[2] = {rows.token[0] - rows.own_token - first_key - lane_column,
+                                  rows.token[1] - rows.own_token - first_key - lane_column};
 #pragma unroll
   for (int n = 0; n < kScores / 4; ++n) {
     int32_t exit[2];
@@ -38,13 +43,12 @@ __device__ __forceinline__ void MaskStep(float (&scores)[kScores], uint32_t exit
                  : "r"(exits + 4 * (8 * n + lane_column)));
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int32_t token = rows.token[i / 2];
-      bool visible = token <= exit[i % 2];
+      bool visible = rows.token[i / 2] <= exit[i % 2];
       if constexpr (kOwn) {
-        const int32_t key = first_key + 8 * n + lane_column + i % 2;
+        const int32_t column = 8 * n + i % 2;
         // Bitwise: a branch an element would be far slower than the comparisons.
-        visible = static_cast<bool>(visible & ((key >= rows.own_keys) |
-                                               (rows.own_token + key <= token)));
+        visible = static_cast<bool>(visible &
+                                    ((column >= other_column) | (column <= last_column[i / 2])));
       }
       scores[4 * n + i] = visible ? scores[4 * n + i] : -INFINITY;
     }

@@ -1,10 +1,10 @@
 // Speed of the kernels at the shapes of a Qwen3-0.6B (16 query and 8 kv heads of 128, bfloat16):
 // tree attention in useful TFLOP/s = 4 x head_dim x query heads x visible pairs / time, the layer
-// kernels in TB/s of bytes that must move. `kernels_benchmark [all]`: with `all`, every instance.
+// kernels in TB/s of bytes that must move. `kernels_benchmark [all | hopper]`: every instance of
+// tree attention instead of the one that would be chosen; or those of Hopper, and no layer kernels.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -115,8 +115,8 @@ class AttentionCase {
     visibility.workspace = params_.workspace;
     visibility.shape = params_.shape;
     visibility.instance = instance;
-    const Timing lists =
-        TimeGraph([&](cudaStream_t stream) { return LaunchTreeVisibility(visibility, stream); }, false);
+    const Timing lists = TimeGraph(
+        [&](cudaStream_t stream) { return LaunchTreeVisibility(visibility, stream); }, false);
     const Timing attention =
         TimeGraph([&](cudaStream_t stream) { return LaunchTreeAttention(params_, stream); });
     const double useful =
@@ -142,25 +142,28 @@ class AttentionCase {
   DeviceBuffer<char> workspace_;
 };
 
-void BenchAttention(const DeviceInfo& device, bool all) {
+void BenchAttention(const DeviceInfo& device, const std::string& which) {
   std::printf("%-24s %8s %-9s %9s %9s %7s %7s %9s\n", "tree attention", "tokens", "instance",
               "burst ms", "sust. ms", "TFLOP/s", "sust.", "lists us");
   for (const Case& item : Cases()) {
     AttentionCase attention(item, device);
-    if (!all) {
+    if (which.empty()) {
       attention.Run(attention.Choose(device));
       continue;
     }
     for (const auto instance :
          {TreeAttentionInstance::kPortable, TreeAttentionInstance::kHopper2x64,
           TreeAttentionInstance::kHopper3x64, TreeAttentionInstance::kHopper3x80}) {
-      if (instance != TreeAttentionInstance::kPortable && device.compute_capability != 90) break;
+      const bool portable = instance == TreeAttentionInstance::kPortable;
+      if (portable && which == "hopper") continue;
+      if (!portable && device.compute_capability != 90) break;
       attention.Run(instance);
     }
   }
 }
 
-void Report(const char* name, double bytes, const std::function<cudaError_t(cudaStream_t)>& launch) {
+void Report(const char* name, double bytes,
+            const std::function<cudaError_t(cudaStream_t)>& launch) {
   const Timing timing = TimeGraph(launch);
   std::printf("%-24s %9.3f ms %7.2f TB/s, sustained %7.2f TB/s\n", name, timing.burst_ms,
               bytes / timing.burst_ms / 1e9, bytes / timing.sustained_ms / 1e9);
@@ -265,7 +268,8 @@ int main(int argc, char** argv) {
   }
   canopy::kernels::DeviceInfo device;
   canopy::kernels::check::Require(canopy::kernels::Init(&device), "Init");
-  canopy::kernels::bench::BenchAttention(device, argc > 1 && std::strcmp(argv[1], "all") == 0);
-  canopy::kernels::bench::BenchLayers();
+  const std::string which = argc > 1 ? argv[1] : "";
+  canopy::kernels::bench::BenchAttention(device, which);
+  if (which != "hopper") canopy::kernels::bench::BenchLayers();
   return 0;
 }

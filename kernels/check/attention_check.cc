@@ -77,7 +77,8 @@ class AttentionCheck {
   }
 
   // Lays one input out with gaps of NaN: between heads, between tokens and after the last.
-  void Place(const void** data, HeadStrides* strides, int32_t heads, DeviceBuffer<uint16_t>* buffer) {
+  void Place(const void** data, HeadStrides* strides, int32_t heads,
+             DeviceBuffer<uint16_t>* buffer) {
     strides->head = params_.shape.head_dim + 8 * Uniform(0, 2);
     strides->token = heads * strides->head + kGapElements * Uniform(0, 1);
     buffer->Resize(params_.shape.num_tokens * strides->token + 16 * strides->token);

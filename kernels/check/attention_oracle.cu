@@ -1,11 +1,10 @@
-#include "kernels/check/attention_oracle.h"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/check/attention_oracle.h"
 #include "kernels/check/device_buffer.h"
 
 namespace canopy::kernels::check {
@@ -87,8 +86,7 @@ __global__ void OracleKernel(Rows<Element> rows, Oracle oracle) {
     return sum_lanes(sum) * static_cast<double>(p.scale);
   };
   const auto value = [&](int32_t key, int i) {
-    return ToFloat(
-        rows.v[key * p.v_strides.token + kv_head * p.v_strides.head + lane + 32 * i]);
+    return ToFloat(rows.v[key * p.v_strides.token + kv_head * p.v_strides.head + lane + 32 * i]);
   };
 
   double max = -1e300;
@@ -152,7 +150,8 @@ __global__ void CompareKernel(TreeAttentionParams p, Oracle oracle, Comparison* 
   atomicAdd(&result->plain_error_squared, plain_error * plain_error);
   atomicAdd(&result->exact_squared, exact * exact);
   if (i % dim == 0) {
-    const double lse_error = fabs(static_cast<double>(p.log_sum_exp[row]) - oracle.log_sum_exp[row]);
+    const double lse_error =
+        fabs(static_cast<double>(p.log_sum_exp[row]) - oracle.log_sum_exp[row]);
     if (!isfinite(lse_error)) atomicAdd(not_finite, 1ULL);
     // Doubles that are not negative are ordered as their bits are.
     atomicMax(reinterpret_cast<unsigned long long*>(&result->lse_error),
@@ -219,9 +218,8 @@ Comparison Compare(const TreeAttentionParams& params, const Oracle& oracle) {
 int64_t CountDifferent(const void* a, const void* b, int64_t count) {
   static DeviceBuffer<unsigned long long> different(1);
   different.Upload({0});
-  DifferentKernel<<<Blocks(count), kThreads>>>(static_cast<const uint32_t*>(a),
-                                               static_cast<const uint32_t*>(b), count,
-                                               different.get());
+  DifferentKernel<<<Blocks(count), kThreads>>>(
+      static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b), count, different.get());
   Require(cudaGetLastError(), "CountDifferent");
   return static_cast<int64_t>(different.Download(1)[0]);
 }

@@ -13,8 +13,8 @@ double DecodeHalf(uint16_t bits) {
   const double mantissa = bits & 1023;
   const double sign = (bits & 0x8000) != 0 ? -1 : 1;
   if (exponent == 31) return mantissa == 0 ? sign * INFINITY : NAN;
-  return sign * (exponent == 0 ? std::ldexp(mantissa, -24)
-                               : std::ldexp(1024 + mantissa, exponent - 25));
+  return sign *
+         (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
 }
 
 uint16_t EncodeHalf(double value) {

@@ -138,8 +138,7 @@ class LayerCheck {
     Values expected;
     for (int32_t row = 0; row < rows; ++row) {
       const auto begin = residual.begin() + static_cast<int64_t>(row) * columns;
-      const Values out =
-          reference::RmsNorm(Values(begin, begin + columns), weight, kRmsEpsilon);
+      const Values out = reference::RmsNorm(Values(begin, begin + columns), weight, kRmsEpsilon);
       expected.insert(expected.end(), out.begin(), out.end());
     }
     return std::max(sum_error, Error(out_, expected, columns, true));

@@ -49,10 +49,9 @@ TreeAttentionOutput TreeAttention(const TreeAttentionInput& input) {
   output.out.resize(input.q.size());
   output.log_sum_exp.resize(input.exit.size() * input.num_query_heads);
   for (size_t row = 0; row < output.log_sum_exp.size(); ++row) {
-    output.log_sum_exp[row] =
-        AttendRow(input, static_cast<int32_t>(row / input.num_query_heads),
-                  static_cast<int32_t>(row % input.num_query_heads),
-                  &output.out[row * input.head_dim]);
+    output.log_sum_exp[row] = AttendRow(input, static_cast<int32_t>(row / input.num_query_heads),
+                                        static_cast<int32_t>(row % input.num_query_heads),
+                                        &output.out[row * input.head_dim]);
   }
   return output;
 }
