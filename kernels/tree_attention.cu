@@ -1,6 +1,5 @@
 #include <cstdint>
 
-#include "kernels/device.h"
 #include "kernels/tree_attention.h"
 #include "kernels/tree_attention_hopper.h"
 #include "kernels/tree_attention_portable.h"
@@ -18,33 +17,6 @@ bool IsAligned(const void* pointer, const HeadStrides& strides) {
 }
 
 }  // namespace
-
-bool IsBuilt() { return true; }
-
-cudaError_t Init(DeviceInfo* device) {
-  int ordinal = 0;
-  cudaError_t error = cudaGetDevice(&ordinal);
-  if (error != cudaSuccess) return error;
-  int major = 0;
-  int minor = 0;
-  int multiprocessors = 0;
-  const struct {
-    cudaDeviceAttr attribute;
-    int* value;
-  } wanted[] = {{cudaDevAttrComputeCapabilityMajor, &major},
-                {cudaDevAttrComputeCapabilityMinor, &minor},
-                {cudaDevAttrMultiProcessorCount, &multiprocessors}};
-  for (const auto& item : wanted) {
-    error = cudaDeviceGetAttribute(item.value, item.attribute, ordinal);
-    if (error != cudaSuccess) return error;
-  }
-  device->compute_capability = 10 * major + minor;
-  device->num_multiprocessors = multiprocessors;
-  if (device->compute_capability < 80) return cudaErrorNotSupported;
-  error = InitTreeAttentionPortable();
-  if (error != cudaSuccess || device->compute_capability != 90) return error;
-  return InitTreeAttentionHopper();
-}
 
 cudaError_t LaunchTreeAttention(const TreeAttentionParams& params, cudaStream_t stream) {
   if (!IsSupported(params.shape) || !IsAligned(params.q, params.q_strides) ||
