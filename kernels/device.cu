@@ -1,10 +1,22 @@
+#include <atomic>
 #include <cstdint>
 
 #include "kernels/device.h"
+#include "kernels/launch.cuh"
 #include "kernels/tree_attention_hopper.h"
 #include "kernels/tree_attention_portable.h"
 
 namespace canopy::kernels {
+
+namespace {
+
+// All devices of a process are of one kind.
+std::atomic<bool> early_launch{false};
+
+}  // namespace
+
+void AllowEarlyLaunch(bool allowed) { early_launch.store(allowed, std::memory_order_relaxed); }
+bool IsEarlyLaunchAllowed() { return early_launch.load(std::memory_order_relaxed); }
 
 bool IsBuilt() { return true; }
 
@@ -28,6 +40,7 @@ cudaError_t Init(DeviceInfo* device) {
   device->compute_capability = 10 * major + minor;
   device->num_multiprocessors = multiprocessors;
   if (device->compute_capability < 80) return cudaErrorNotSupported;
+  AllowEarlyLaunch(device->compute_capability >= 90);
   error = InitTreeAttentionPortable();
   if (error != cudaSuccess || device->compute_capability != 90) return error;
   return InitTreeAttentionHopper();

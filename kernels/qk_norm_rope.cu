@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "kernels/launch.cuh"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/vector_io.cuh"
 
@@ -81,6 +82,7 @@ template <typename Element, int kLanes>
 __global__ void __launch_bounds__(kThreads)
     QkNormRopeKernel(Heads<Element> q, Heads<Element> k, const int32_t* position_ids,
                      const float* inverse_frequencies, int32_t num_tokens, float epsilon) {
+  WaitForEarlierKernels();
   const int32_t lane = threadIdx.x % 32;
   const int32_t token = (blockIdx.x * kThreads + threadIdx.x) / 32;
   if (token >= num_tokens) return;
@@ -128,9 +130,8 @@ cudaError_t LaunchQkNormRope(const QkNormRopeParams& params, cudaStream_t stream
     const int32_t blocks = (params.num_tokens + kTokensOfBlock - 1) / kTokensOfBlock;
     const auto kernel =
         params.head_dim == 128 ? QkNormRopeKernel<Element, 8> : QkNormRopeKernel<Element, 4>;
-    kernel<<<blocks, kThreads, 0, stream>>>(q, k, params.position_ids, params.inverse_frequencies,
-                                            params.num_tokens, params.epsilon);
-    return cudaGetLastError();
+    return LaunchKernel(kernel, {blocks, kThreads}, stream, q, k, params.position_ids,
+                        params.inverse_frequencies, params.num_tokens, params.epsilon);
   });
 }
 

@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "kernels/launch.cuh"
 #include "kernels/rms_norm.h"
 #include "kernels/vector_io.cuh"
 
@@ -32,6 +33,7 @@ template <typename Element, int kTeam, int kVectors, bool kAdd>
 __global__ void __launch_bounds__(kThreads)
     RmsNormKernel(Element* residual, const Element* delta, const Element* weight, Element* out,
                   int32_t rows, int32_t columns, float epsilon) {
+  WaitForEarlierKernels();
   const int32_t member = threadIdx.x % kTeam;
   const int32_t row = blockIdx.x * (kThreads / kTeam) + threadIdx.x / kTeam;
   if (row >= rows) return;
@@ -88,11 +90,9 @@ cudaError_t Launch(const RmsNormParams& p, cudaStream_t stream) {
   const int32_t blocks = (p.rows + kRowsOfBlock - 1) / kRowsOfBlock;
   const auto kernel = p.delta == nullptr ? RmsNormKernel<Element, kTeam, kVectors, false>
                                          : RmsNormKernel<Element, kTeam, kVectors, true>;
-  kernel<<<blocks, kThreads, 0, stream>>>(
-      static_cast<Element*>(p.residual), static_cast<const Element*>(p.delta),
-      static_cast<const Element*>(p.weight), static_cast<Element*>(p.out), p.rows, p.columns,
-      p.epsilon);
-  return cudaGetLastError();
+  return LaunchKernel(kernel, {blocks, kThreads}, stream, static_cast<Element*>(p.residual),
+                      static_cast<const Element*>(p.delta), static_cast<const Element*>(p.weight),
+                      static_cast<Element*>(p.out), p.rows, p.columns, p.epsilon);
 }
 
 }  // namespace

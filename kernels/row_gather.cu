@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "kernels/launch.cuh"
 #include "kernels/row_gather.h"
 
 namespace canopy::kernels {
@@ -10,6 +11,7 @@ constexpr int kUnit = 16;  // bytes
 
 // One warp a row.
 __global__ void __launch_bounds__(kThreads) RowGatherKernel(const RowGatherParams p) {
+  WaitForEarlierKernels();
   const int32_t lane = threadIdx.x % 32;
   const int32_t row = (blockIdx.x * kThreads + threadIdx.x) / 32;
   if (row >= p.rows) return;
@@ -32,8 +34,7 @@ cudaError_t LaunchRowGather(const RowGatherParams& params, cudaStream_t stream) 
   if (params.rows == 0) return cudaSuccess;
   constexpr int kRowsOfBlock = kThreads / 32;
   const int32_t blocks = (params.rows + kRowsOfBlock - 1) / kRowsOfBlock;
-  RowGatherKernel<<<blocks, kThreads, 0, stream>>>(params);
-  return cudaGetLastError();
+  return LaunchKernel(RowGatherKernel, {blocks, kThreads}, stream, params);
 }
 
 }  // namespace canopy::kernels

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/launch.cuh"
 #include "kernels/silu_mul.h"
 #include "kernels/vector_io.cuh"
 
@@ -14,6 +15,7 @@ constexpr int kVectorsOfThread = 2;
 template <typename Element>
 __global__ void __launch_bounds__(kThreads)
     SiluMulKernel(const Element* gate_up, Element* out, int32_t columns, int32_t blocks_of_row) {
+  WaitForEarlierKernels();
   const int32_t row = blockIdx.x / blocks_of_row;
   const int32_t block = blockIdx.x % blocks_of_row;
   const Element* gate = gate_up + static_cast<int64_t>(row) * 2 * columns;
@@ -57,10 +59,9 @@ cudaError_t LaunchSiluMul(const SiluMulParams& params, cudaStream_t stream) {
   if (blocks > INT32_MAX) return cudaErrorInvalidValue;
   return DispatchType(params.data_type, [&](auto* type) {
     using Element = std::remove_pointer_t<decltype(type)>;
-    SiluMulKernel<Element><<<static_cast<int32_t>(blocks), threads, 0, stream>>>(
-        static_cast<const Element*>(params.gate_up), static_cast<Element*>(params.out),
-        params.columns, blocks_of_row);
-    return cudaGetLastError();
+    return LaunchKernel(SiluMulKernel<Element>, {static_cast<int32_t>(blocks), threads}, stream,
+                        static_cast<const Element*>(params.gate_up),
+                        static_cast<Element*>(params.out), params.columns, blocks_of_row);
   });
 }
 

@@ -13,7 +13,8 @@ constexpr int64_t kFewItemsPerMultiprocessor = 3;
 // Mean visible keys of a token from which 80-key steps beat 64-key steps.
 constexpr int64_t kLongListKeys = 512;
 
-int32_t CeilDiv(int32_t value, int32_t divisor) { return (value + divisor - 1) / divisor; }
+// Of a positive value; no intermediate exceeds it.
+int32_t CeilDiv(int32_t value, int32_t divisor) { return (value - 1) / divisor + 1; }
 
 int64_t Reserve(int64_t bytes, int64_t* end) {
   constexpr int64_t kAlignment = 128;
@@ -42,6 +43,11 @@ int32_t PaddedGroup(const TreeAttentionShape& shape) {
 
 int32_t QueryTileTokens(const TreeAttentionShape& shape, TreeAttentionInstance instance) {
   return TilingOf(instance).row_blocks * kRowsPerBlock / PaddedGroup(shape);
+}
+
+bool IsSorted(const TreeAttentionShape& shape, TreeAttentionInstance instance) {
+  return instance != TreeAttentionInstance::kPortable &&
+         CeilDiv(shape.num_tokens, QueryTileTokens(shape, instance)) <= kMaxSortedTiles;
 }
 
 TreeAttentionInstance ChooseInstance(const TreeAttentionShape& shape, int32_t compute_capability,

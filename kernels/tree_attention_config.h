@@ -29,25 +29,27 @@ enum class TreeAttentionInstance : int32_t {
 struct TreeAttentionTiling {
   int32_t row_blocks;  // blocks of 64 rows in a query tile: warpgroups, or 1 for portable
   int32_t key_tile;    // keys a step
-  bool longest_first;  // query tiles are sorted by list length
 };
 
 // Measured on one H200 (2026-11-29): 2 x 64 is best below three items a multiprocessor, where
 // smaller query tiles balance better; 3 x 80 executes faster than 3 x 64 but pads short lists more.
-// Sorting gains up to a third with few waves and costs 1-3% of L2 locality with many.
 constexpr TreeAttentionTiling TilingOf(TreeAttentionInstance instance) {
   switch (instance) {
     case TreeAttentionInstance::kHopper2x64:
-      return {2, 64, true};
+      return {2, 64};
     case TreeAttentionInstance::kHopper3x64:
-      return {3, 64, false};
+      return {3, 64};
     case TreeAttentionInstance::kHopper3x80:
-      return {3, 80, false};
+      return {3, 80};
     case TreeAttentionInstance::kPortable:
       break;
   }
-  return {1, 64, false};
+  return {1, 64};
 }
+
+// At most this many query tiles are run longest first: with few waves of blocks that gains up to a
+// third, with many it only costs locality in the L2 cache.
+inline constexpr int32_t kMaxSortedTiles = 512;
 
 // What the host knows of a forest and its heads.
 struct TreeAttentionShape {
@@ -70,6 +72,9 @@ TreeAttentionInstance ChooseInstance(const TreeAttentionShape& shape, int32_t co
 // Rounded up to a power of two, so that rows of a token never straddle two row blocks.
 int32_t PaddedGroup(const TreeAttentionShape& shape);
 int32_t QueryTileTokens(const TreeAttentionShape& shape, TreeAttentionInstance instance);
+
+// Whether query tiles are run longest first. The portable form never is.
+bool IsSorted(const TreeAttentionShape& shape, TreeAttentionInstance instance);
 
 // Byte offsets of the workspace's parts, each a multiple of 128.
 struct TreeAttentionWorkspace {

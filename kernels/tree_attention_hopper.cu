@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "kernels/launch.cuh"
 #include "kernels/tree_attention_hopper.cuh"
 #include "kernels/tree_attention_hopper.h"
 
@@ -124,8 +125,8 @@ struct Run {
                                 cudaFuncAttributeMaxDynamicSharedMemorySize, T::kSharedBytes);
   }
   static cudaError_t Launch(const Params& p, int32_t blocks, cudaStream_t stream) {
-    hopper::TreeAttentionKernel<T><<<blocks, T::kThreads, T::kSharedBytes, stream>>>(p);
-    return cudaGetLastError();
+    return LaunchKernel(hopper::TreeAttentionKernel<T>, {blocks, T::kThreads, T::kSharedBytes},
+                        stream, p);
   }
 };
 
@@ -194,7 +195,7 @@ cudaError_t LaunchTreeAttentionHopper(const TreeAttentionParams& params, cudaStr
   while ((1 << p.log2_padded_group) < p.group) ++p.log2_padded_group;
   p.tile_tokens = QueryTileTokens(shape, params.instance);
   p.tail_chunk = shape.num_tokens % 8 != 0 ? shape.num_tokens / kKeyChunkTokens : -1;
-  p.longest_first = TilingOf(params.instance).longest_first;
+  p.longest_first = IsSorted(shape, params.instance);
   p.scale = params.scale;
   const int64_t items = int64_t{p.lists.num_query_tiles} * p.num_kv_heads;
   const auto blocks = static_cast<int32_t>(std::min<int64_t>(items, params.num_multiprocessors));

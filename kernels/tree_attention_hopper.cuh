@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include "kernels/hopper_ptx.cuh"
+#include "kernels/launch.cuh"
 #include "kernels/tree_attention_device.cuh"
 #include "kernels/tree_attention_softmax.cuh"
 
@@ -453,6 +454,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     FenceBarrierInit();
   }
   __syncthreads();
+  WaitForEarlierKernels();
   const int32_t warpgroup =
       __shfl_sync(0xFFFFFFFF, static_cast<int32_t>(threadIdx.x) / kWarpgroup, 0);
   if (warpgroup == 0) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/launch.cuh"
 #include "kernels/tree_attention_device.cuh"
 #include "kernels/tree_attention_portable.h"
 #include "kernels/tree_attention_softmax.cuh"
@@ -171,6 +172,7 @@ __device__ __forceinline__ void StoreRows(const Params<Element>& p, int32_t firs
 
 template <typename Element, int kHeadDim>
 __global__ void __launch_bounds__(kThreads) PortableKernel(const Params<Element> p) {
+  WaitForEarlierKernels();
   using L = Layout<kHeadDim>;
   extern __shared__ __align__(16) char raw[];
   const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
@@ -273,14 +275,12 @@ cudaError_t Launch(const TreeAttentionParams& params, cudaStream_t stream) {
   p.scale = params.scale;
   const int64_t blocks = int64_t{p.lists.num_query_tiles} * p.num_kv_heads;
   if (blocks > INT32_MAX) return cudaErrorInvalidValue;
-  if (shape.head_dim == 128) {
-    PortableKernel<Element, 128>
-        <<<static_cast<int32_t>(blocks), kThreads, Layout<128>::kBytes, stream>>>(p);
-  } else {
-    PortableKernel<Element, 64>
-        <<<static_cast<int32_t>(blocks), kThreads, Layout<64>::kBytes, stream>>>(p);
-  }
-  return cudaGetLastError();
+  const auto num_blocks = static_cast<int32_t>(blocks);
+  return shape.head_dim == 128
+             ? LaunchKernel(PortableKernel<Element, 128>,
+                            {num_blocks, kThreads, Layout<128>::kBytes}, stream, p)
+             : LaunchKernel(PortableKernel<Element, 64>, {num_blocks, kThreads, Layout<64>::kBytes},
+                            stream, p);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // the last: so a chunk's least and largest exit index decide.
 #include <cstdint>
 
+#include "kernels/launch.cuh"
 #include "kernels/tree_attention.h"
 #include "kernels/tree_attention_device.cuh"
 
@@ -15,6 +16,7 @@ constexpr uint32_t kAllLanes = 0xFFFFFFFF;
 
 // One thread a token of the padded exits; 16 neighbouring lanes reduce a chunk.
 __global__ void BoundChunks(const int32_t* exit, int32_t num_tokens, VisibilityLists lists) {
+  WaitForEarlierKernels();
   const int32_t token = blockIdx.x * kThreads + threadIdx.x;
   if (token < 2) lists.counters[token] = 0;
   const int32_t chunk = token / kKeyChunkTokens;
@@ -35,6 +37,7 @@ __global__ void BoundChunks(const int32_t* exit, int32_t num_tokens, VisibilityL
 
 // Exclusive running maximum over the chunks; one block, a run of chunks each thread.
 __global__ void ScanChunks(VisibilityLists lists) {
+  WaitForEarlierKernels();
   __shared__ int32_t warp_max[kScanThreads / 32];
   const int32_t lane = threadIdx.x % 32;
   const int32_t warp = threadIdx.x / 32;
@@ -100,6 +103,7 @@ __device__ __forceinline__ ChunkClass Classify(const VisibilityLists& lists, int
 // give every row a maximum in the first steps; pads stand where steps are masked anyway.
 __global__ void ListChunks(VisibilityLists lists, int32_t num_tokens, int32_t tile_tokens,
                            int32_t chunks_per_step) {
+  WaitForEarlierKernels();
   const int32_t lane = threadIdx.x % 32;
   const int32_t tile = (blockIdx.x * kThreads + threadIdx.x) / 32;
   if (tile >= lists.num_query_tiles) return;
@@ -143,18 +147,19 @@ __global__ void ListChunks(VisibilityLists lists, int32_t num_tokens, int32_t ti
   }
 }
 
-// Each tile counts those that go before it: there are few tiles where sorting pays.
+// Each query tile counts those that go before it. One block.
 __global__ void OrderTiles(VisibilityLists lists) {
-  for (int32_t tile = blockIdx.x * kThreads + threadIdx.x; tile < lists.num_query_tiles;
-       tile += gridDim.x * kThreads) {
-    const int32_t steps = lists.headers[tile].x;
-    int32_t rank = 0;
-    for (int32_t other = 0; other < lists.num_query_tiles; ++other) {
-      const int32_t other_steps = lists.headers[other].x;
-      rank += other_steps > steps || (other_steps == steps && other < tile);
-    }
-    lists.order[rank] = tile;
+  WaitForEarlierKernels();
+  __shared__ int32_t steps[kMaxSortedTiles];
+  const auto tile = static_cast<int32_t>(threadIdx.x);
+  if (tile < lists.num_query_tiles) steps[tile] = lists.headers[tile].x;
+  __syncthreads();
+  if (tile >= lists.num_query_tiles) return;
+  int32_t rank = 0;
+  for (int32_t other = 0; other < lists.num_query_tiles; ++other) {
+    rank += steps[other] > steps[tile] || (steps[other] == steps[tile] && other < tile);
   }
+  lists.order[rank] = tile;
 }
 
 int32_t BlocksFor(int64_t threads) {
@@ -167,17 +172,18 @@ cudaError_t LaunchTreeVisibility(const TreeVisibilityParams& params, cudaStream_
   const TreeAttentionShape& shape = params.shape;
   if (!IsSupported(shape) || shape.max_path_tokens < 1) return cudaErrorInvalidValue;
   const VisibilityLists lists = ListsOf(params.workspace, shape, params.instance);
-  const TreeAttentionTiling tiling = TilingOf(params.instance);
-  BoundChunks<<<BlocksFor((int64_t{lists.num_chunks} + 1) * kKeyChunkTokens), kThreads, 0,
-                stream>>>(params.exit, shape.num_tokens, lists);
-  ScanChunks<<<1, kScanThreads, 0, stream>>>(lists);
-  ListChunks<<<BlocksFor(int64_t{lists.num_query_tiles} * 32), kThreads, 0, stream>>>(
-      lists, shape.num_tokens, QueryTileTokens(shape, params.instance),
-      tiling.key_tile / kKeyChunkTokens);
-  if (tiling.longest_first) {
-    OrderTiles<<<BlocksFor(lists.num_query_tiles), kThreads, 0, stream>>>(lists);
-  }
-  return cudaGetLastError();
+  const int32_t chunks_per_step = TilingOf(params.instance).key_tile / kKeyChunkTokens;
+  const int32_t padded_tokens = (lists.num_chunks + 1) * kKeyChunkTokens;
+  const int32_t tile_tokens = QueryTileTokens(shape, params.instance);
+  cudaError_t error = LaunchKernel(BoundChunks, {BlocksFor(padded_tokens), kThreads}, stream,
+                                   params.exit, shape.num_tokens, lists);
+  if (error != cudaSuccess) return error;
+  error = LaunchKernel(ScanChunks, {1, kScanThreads}, stream, lists);
+  if (error != cudaSuccess) return error;
+  error = LaunchKernel(ListChunks, {BlocksFor(int64_t{lists.num_query_tiles} * 32), kThreads},
+                       stream, lists, shape.num_tokens, tile_tokens, chunks_per_step);
+  if (error != cudaSuccess || !IsSorted(shape, params.instance)) return error;
+  return LaunchKernel(OrderTiles, {1, kMaxSortedTiles}, stream, lists);
 }
 
 }  // namespace canopy::kernels

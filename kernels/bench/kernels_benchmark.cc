@@ -31,6 +31,13 @@ constexpr int32_t kQueryHeads = 16;
 constexpr int32_t kKvHeads = 8;
 constexpr int32_t kHeadDim = 128;
 constexpr int32_t kAllHeads = kQueryHeads + 2 * kKvHeads;
+
+struct Heads {
+  int32_t query = kQueryHeads;
+  int32_t kv = kKvHeads;
+  int32_t dim = kHeadDim;
+  DataType data_type = DataType::kBFloat16;
+};
 constexpr const char* kInstanceNames[] = {"portable", "2 x 64", "3 x 64", "3 x 80"};
 
 struct Case {
@@ -67,7 +74,8 @@ std::vector<Case> Cases() {
           {"G 24 ragged trees", RaggedForest()}};
 }
 
-void FillAll(DeviceBuffer<uint16_t>* buffer, int32_t rows, int32_t columns) {
+void FillAll(DeviceBuffer<uint16_t>* buffer, int32_t rows, int32_t columns,
+             DataType data_type = DataType::kBFloat16) {
   buffer->Resize(static_cast<size_t>(rows) * columns);
   check::FillParams fill;
   fill.data = buffer->get();
@@ -75,35 +83,40 @@ void FillAll(DeviceBuffer<uint16_t>* buffer, int32_t rows, int32_t columns) {
   fill.num_tokens = rows;
   fill.num_heads = 1;
   fill.head_dim = columns;
+  fill.data_type = data_type;
   fill.seed = 1;
   check::Fill(fill);
 }
 
 class AttentionCase {
  public:
-  AttentionCase(const Case& item, const DeviceInfo& device) : item_(item) {
+  AttentionCase(const Case& item, const Heads& heads, const DeviceInfo& device) : item_(item) {
     TreeAttentionShape& shape = params_.shape;
     shape.num_tokens = static_cast<int32_t>(item.forest.exit.size());
-    shape.num_query_heads = kQueryHeads;
-    shape.num_kv_heads = kKvHeads;
-    shape.head_dim = kHeadDim;
+    shape.num_query_heads = heads.query;
+    shape.num_kv_heads = heads.kv;
+    shape.head_dim = heads.dim;
     shape.max_path_tokens = item.forest.max_path_tokens;
     shape.visible_pairs = item.forest.visible_pairs;
-    FillAll(&qkv_, shape.num_tokens, kAllHeads * kHeadDim);
-    out_.Resize(static_cast<size_t>(shape.num_tokens) * kQueryHeads * kHeadDim);
-    lse_.Resize(static_cast<size_t>(shape.num_tokens) * kQueryHeads);
+    shape.data_type = heads.data_type;
+    // As a fused projection leaves them: q, k and v side by side in a token's row.
+    const int32_t row = (heads.query + 2 * heads.kv) * heads.dim;
+    const int32_t out_row = heads.query * heads.dim;
+    FillAll(&qkv_, shape.num_tokens, row, heads.data_type);
+    out_.Resize(static_cast<size_t>(shape.num_tokens) * out_row);
+    lse_.Resize(static_cast<size_t>(shape.num_tokens) * heads.query);
     exit_.Upload(item.forest.exit);
     params_.q = qkv_.get();
-    params_.k = qkv_.get() + kQueryHeads * kHeadDim;
-    params_.v = qkv_.get() + (kQueryHeads + kKvHeads) * kHeadDim;
-    params_.q_strides = {kAllHeads * kHeadDim, kHeadDim};
+    params_.k = qkv_.get() + out_row;
+    params_.v = qkv_.get() + out_row + heads.kv * heads.dim;
+    params_.q_strides = {row, heads.dim};
     params_.k_strides = params_.q_strides;
     params_.v_strides = params_.q_strides;
     params_.out = out_.get();
-    params_.out_strides = {kQueryHeads * kHeadDim, kHeadDim};
+    params_.out_strides = {out_row, heads.dim};
     params_.log_sum_exp = lse_.get();
     params_.num_multiprocessors = device.num_multiprocessors;
-    params_.scale = 1.0F / std::sqrt(static_cast<float>(kHeadDim));
+    params_.scale = 1.0F / std::sqrt(static_cast<float>(heads.dim));
   }
 
   void Run(TreeAttentionInstance instance) {
@@ -119,11 +132,13 @@ class AttentionCase {
         [&](cudaStream_t stream) { return LaunchTreeVisibility(visibility, stream); }, false);
     const Timing attention =
         TimeGraph([&](cudaStream_t stream) { return LaunchTreeAttention(params_, stream); });
+    const TreeAttentionShape& shape = params_.shape;
     const double useful =
-        4.0 * kHeadDim * kQueryHeads * static_cast<double>(params_.shape.visible_pairs);
-    std::printf("%-24s %8d %-9s %9.4f %9.4f %7.0f %7.0f %9.1f\n", item_.name.c_str(),
-                params_.shape.num_tokens, kInstanceNames[static_cast<int>(instance)],
-                attention.burst_ms, attention.sustained_ms, useful / attention.burst_ms / 1e9,
+        4.0 * shape.head_dim * shape.num_query_heads * static_cast<double>(shape.visible_pairs);
+    std::printf("%-24s %8d %2d/%2d %4d %-9s %9.4f %9.4f %7.0f %7.0f %9.1f\n", item_.name.c_str(),
+                shape.num_tokens, shape.num_query_heads, shape.num_kv_heads, shape.head_dim,
+                kInstanceNames[static_cast<int>(instance)], attention.burst_ms,
+                attention.sustained_ms, useful / attention.burst_ms / 1e9,
                 useful / attention.sustained_ms / 1e9, lists.burst_ms * 1e3);
     std::fflush(stdout);
   }
@@ -142,11 +157,22 @@ class AttentionCase {
   DeviceBuffer<char> workspace_;
 };
 
+// Other models' heads, on case C.
+void BenchOtherHeads(const DeviceInfo& device) {
+  const Case item = {"C, other heads", check::WideForest(32, 1024, 64, 64)};
+  for (const Heads& heads :
+       {Heads{16, 8, 128, DataType::kFloat16}, Heads{8, 8, 128}, Heads{32, 8, 128},
+        Heads{24, 8, 128}, Heads{64, 8, 128}, Heads{16, 8, 64}, Heads{32, 8, 64}}) {
+    AttentionCase attention(item, heads, device);
+    attention.Run(attention.Choose(device));
+  }
+}
+
 void BenchAttention(const DeviceInfo& device, const std::string& which) {
-  std::printf("%-24s %8s %-9s %9s %9s %7s %7s %9s\n", "tree attention", "tokens", "instance",
-              "burst ms", "sust. ms", "TFLOP/s", "sust.", "lists us");
+  std::printf("%-24s %8s %5s %4s %-9s %9s %9s %7s %7s %9s\n", "tree attention", "tokens", "heads",
+              "dim", "instance", "burst ms", "sust. ms", "TFLOP/s", "sust.", "lists us");
   for (const Case& item : Cases()) {
-    AttentionCase attention(item, device);
+    AttentionCase attention(item, Heads(), device);
     if (which.empty()) {
       attention.Run(attention.Choose(device));
       continue;
@@ -165,26 +191,25 @@ void BenchAttention(const DeviceInfo& device, const std::string& which) {
 void Report(const char* name, double bytes,
             const std::function<cudaError_t(cudaStream_t)>& launch) {
   const Timing timing = TimeGraph(launch);
-  std::printf("%-24s %9.3f ms %7.2f TB/s, sustained %7.2f TB/s\n", name, timing.burst_ms,
+  std::printf("%-24s %9.4f ms %7.2f TB/s, sustained %7.2f TB/s\n", name, timing.burst_ms,
               bytes / timing.burst_ms / 1e9, bytes / timing.sustained_ms / 1e9);
   std::fflush(stdout);
 }
 
-void BenchLayers() {
-  constexpr int32_t kRows = 163840;
+void BenchLayers(int32_t rows) {
   constexpr int32_t kHidden = 1024;
   constexpr int32_t kIntermediate = 3072;
   constexpr double kElement = 2;
-  std::printf("\nlayer kernels, %d rows, bfloat16\n", kRows);
+  std::printf("\nlayer kernels, %d rows, bfloat16\n", rows);
   DeviceBuffer<uint16_t> a;
   DeviceBuffer<uint16_t> b;
   DeviceBuffer<uint16_t> out;
   DeviceBuffer<uint16_t> weight;
-  FillAll(&a, kRows, 2 * kIntermediate);
-  FillAll(&b, kRows, kHidden);
+  FillAll(&a, rows, 2 * kIntermediate);
+  FillAll(&b, rows, kHidden);
   FillAll(&weight, 1, kHidden);
-  out.Resize(size_t{kRows} * kIntermediate);
-  const double hidden_bytes = double{kRows} * kHidden * kElement;
+  out.Resize(size_t(rows) * kIntermediate);
+  const double hidden_bytes = double(rows) * kHidden * kElement;
 
   Report("copy", 2 * hidden_bytes, [&](cudaStream_t stream) {
     return cudaMemcpyAsync(out.get(), b.get(), static_cast<size_t>(hidden_bytes),
@@ -194,7 +219,7 @@ void BenchLayers() {
   norm.residual = a.get();
   norm.weight = weight.get();
   norm.out = out.get();
-  norm.rows = kRows;
+  norm.rows = rows;
   norm.columns = kHidden;
   norm.epsilon = 1e-6F;
   Report("rms_norm", 2 * hidden_bytes,
@@ -206,17 +231,17 @@ void BenchLayers() {
   SiluMulParams silu;
   silu.gate_up = a.get();
   silu.out = out.get();
-  silu.rows = kRows;
+  silu.rows = rows;
   silu.columns = kIntermediate;
-  Report("silu_mul", double{kRows} * 3 * kIntermediate * kElement,
+  Report("silu_mul", double(rows) * 3 * kIntermediate * kElement,
          [&](cudaStream_t stream) { return LaunchSiluMul(silu, stream); });
 
-  std::vector<int32_t> indices(kRows);
+  std::vector<int32_t> indices(rows);
   std::mt19937 random(1);
-  for (int32_t i = 0; i < kRows; ++i) indices[i] = i;
+  for (int32_t i = 0; i < rows; ++i) indices[i] = i;
   DeviceBuffer<int32_t> positions;
-  std::vector<int32_t> position_ids(kRows);
-  for (int32_t i = 0; i < kRows; ++i) position_ids[i] = i % 1088;
+  std::vector<int32_t> position_ids(rows);
+  for (int32_t i = 0; i < rows; ++i) position_ids[i] = i % 1088;
   positions.Upload(position_ids);
   std::vector<float> inverse_frequencies(kHeadDim / 2);
   for (int32_t i = 0; i < kHeadDim / 2; ++i) {
@@ -233,25 +258,25 @@ void BenchLayers() {
   rope.inverse_frequencies = frequencies.get();
   rope.q_token_stride = kAllHeads * kHeadDim;
   rope.k_token_stride = rope.q_token_stride;
-  rope.num_tokens = kRows;
+  rope.num_tokens = rows;
   rope.num_query_heads = kQueryHeads;
   rope.num_kv_heads = kKvHeads;
   rope.head_dim = kHeadDim;
   rope.epsilon = 1e-6F;
-  Report("qk_norm_rope", 2.0 * kRows * (kQueryHeads + kKvHeads) * kHeadDim * kElement,
+  Report("qk_norm_rope", 2.0 * rows * (kQueryHeads + kKvHeads) * kHeadDim * kElement,
          [&](cudaStream_t stream) { return LaunchQkNormRope(rope, stream); });
 
-  for (int32_t i = kRows - 1; i > 0; --i) {
+  for (int32_t i = rows - 1; i > 0; --i) {
     std::swap(indices[i], indices[std::uniform_int_distribution<int32_t>(0, i)(random)]);
   }
-  DeviceBuffer<int32_t> rows;
-  rows.Upload(indices);
+  DeviceBuffer<int32_t> gathered;
+  gathered.Upload(indices);
   RowGatherParams gather;
   gather.source = b.get();
-  gather.indices = rows.get();
+  gather.indices = gathered.get();
   gather.out = out.get();
   gather.source_stride_bytes = kHidden * 2;
-  gather.rows = kRows;
+  gather.rows = rows;
   gather.row_bytes = kHidden * 2;
   Report("row_gather", 2 * hidden_bytes,
          [&](cudaStream_t stream) { return LaunchRowGather(gather, stream); });
@@ -270,6 +295,9 @@ int main(int argc, char** argv) {
   canopy::kernels::check::Require(canopy::kernels::Init(&device), "Init");
   const std::string which = argc > 1 ? argv[1] : "";
   canopy::kernels::bench::BenchAttention(device, which);
-  if (which != "hopper") canopy::kernels::bench::BenchLayers();
+  if (which == "hopper") return 0;
+  canopy::kernels::bench::BenchOtherHeads(device);
+  canopy::kernels::bench::BenchLayers(163840);
+  canopy::kernels::bench::BenchLayers(164);
   return 0;
 }
