@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/launch.cuh"
@@ -9,6 +10,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;
+// Warps that keep a large device busy; with fewer tokens, several warps share a token's heads.
+constexpr int32_t kEnoughWarps = 2048;
 
 template <typename Element>
 struct Heads {
@@ -25,10 +28,12 @@ struct Rotation {
 };
 
 // A lane holds eight elements of a head's first half and their partners in the second half, so
-// that a pair never leaves its lane; kLanes lanes hold a head.
+// that a pair never leaves its lane; kLanes lanes hold a head. Takes slice `slice` of `num_slices`
+// of the heads.
 template <typename Element, int kLanes>
 __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t token,
-                                            const Rotation& rotation, float epsilon) {
+                                            const Rotation& rotation, float epsilon, int32_t slice,
+                                            int32_t num_slices) {
   constexpr int kHeadDim = kLanes * 2 * kVector;
   constexpr int kHeadsOfWarp = 32 / kLanes;
   const int32_t lane = threadIdx.x % 32;
@@ -41,7 +46,8 @@ __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t
     raw.Get(weights[half]);
   }
 #pragma unroll 2
-  for (int32_t first = 0; first < heads.num_heads; first += kHeadsOfWarp) {
+  for (int32_t first = slice * kHeadsOfWarp; first < heads.num_heads;
+       first += num_slices * kHeadsOfWarp) {
     const int32_t head = first + lane / kLanes;
     const bool valid = head < heads.num_heads;
     Element* data = heads.data + token * heads.token_stride +
@@ -77,14 +83,17 @@ __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t
   }
 }
 
-// One warp a token.
+// num_slices warps a token.
 template <typename Element, int kLanes>
 __global__ void __launch_bounds__(kThreads)
     QkNormRopeKernel(Heads<Element> q, Heads<Element> k, const int32_t* position_ids,
-                     const float* inverse_frequencies, int32_t num_tokens, float epsilon) {
+                     const float* inverse_frequencies, int32_t num_tokens, int32_t num_slices,
+                     float epsilon) {
   WaitForEarlierKernels();
   const int32_t lane = threadIdx.x % 32;
-  const int32_t token = (blockIdx.x * kThreads + threadIdx.x) / 32;
+  const int32_t warp = (blockIdx.x * kThreads + threadIdx.x) / 32;
+  const int32_t token = warp / num_slices;
+  const int32_t slice = warp % num_slices;
   if (token >= num_tokens) return;
   // Each angle once a warp, then to the lanes that turn by it.
   constexpr int kAnglesOfLane = kLanes * kVector / 32;
@@ -109,8 +118,9 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
-  NormAndTurn<Element, kLanes>(q, token, rotation, epsilon);
-  NormAndTurn<Element, kLanes>(k, token, rotation, epsilon);
+  NormAndTurn<Element, kLanes>(q, token, rotation, epsilon, slice, num_slices);
+  // From the other end: slices without queries begin with keys.
+  NormAndTurn<Element, kLanes>(k, token, rotation, epsilon, num_slices - 1 - slice, num_slices);
 }
 
 }  // namespace
@@ -126,12 +136,17 @@ cudaError_t LaunchQkNormRope(const QkNormRopeParams& params, cudaStream_t stream
     const Heads<Element> k{static_cast<Element*>(params.k),
                            static_cast<const Element*>(params.k_weight), params.k_token_stride,
                            params.num_kv_heads};
-    constexpr int kTokensOfBlock = kThreads / 32;
-    const int32_t blocks = (params.num_tokens + kTokensOfBlock - 1) / kTokensOfBlock;
+    const int32_t heads_of_warp = 32 * 2 * kVector / params.head_dim;
+    const int32_t most_slices = (params.num_query_heads + heads_of_warp - 1) / heads_of_warp +
+                                (params.num_kv_heads + heads_of_warp - 1) / heads_of_warp;
+    const int32_t num_slices =
+        std::clamp(kEnoughWarps / params.num_tokens, 1, std::max(1, most_slices));
+    constexpr int kWarpsOfBlock = kThreads / 32;
+    const int32_t blocks = (params.num_tokens * num_slices + kWarpsOfBlock - 1) / kWarpsOfBlock;
     const auto kernel =
         params.head_dim == 128 ? QkNormRopeKernel<Element, 8> : QkNormRopeKernel<Element, 4>;
     return LaunchKernel(kernel, {blocks, kThreads}, stream, q, k, params.position_ids,
-                        params.inverse_frequencies, params.num_tokens, params.epsilon);
+                        params.inverse_frequencies, params.num_tokens, num_slices, params.epsilon);
   });
 }
 

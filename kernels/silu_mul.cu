@@ -8,41 +8,31 @@
 namespace canopy::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kVectorsOfThread = 2;
+constexpr int kThreads = 128;
 
-// A block takes consecutive vectors of one row.
+// A thread takes one vector; blocks do not straddle rows.
 template <typename Element>
 __global__ void __launch_bounds__(kThreads)
     SiluMulKernel(const Element* gate_up, Element* out, int32_t columns, int32_t blocks_of_row) {
   WaitForEarlierKernels();
   const int32_t row = blockIdx.x / blocks_of_row;
-  const int32_t block = blockIdx.x % blocks_of_row;
-  const Element* gate = gate_up + static_cast<int64_t>(row) * 2 * columns;
-  Element* target = out + static_cast<int64_t>(row) * columns;
-  int32_t at[kVectorsOfThread];
-  RawVector<Element> gates[kVectorsOfThread];
-  RawVector<Element> ups[kVectorsOfThread];
+  const auto threads = static_cast<int32_t>(blockDim.x);
+  const int32_t column =
+      (blockIdx.x % blocks_of_row * threads + static_cast<int32_t>(threadIdx.x)) * kVector;
+  if (column >= columns) return;
+  const Element* gate = gate_up + static_cast<int64_t>(row) * 2 * columns + column;
+  RawVector<Element> gates;
+  RawVector<Element> ups;
+  gates.Load(gate);
+  ups.Load(gate + columns);
+  float g[kVector];
+  float u[kVector];
+  gates.Get(g);
+  ups.Get(u);
 #pragma unroll
-  for (int i = 0; i < kVectorsOfThread; ++i) {
-    at[i] =
-        ((block * kVectorsOfThread + i) * static_cast<int32_t>(blockDim.x) + threadIdx.x) * kVector;
-    if (at[i] >= columns) continue;
-    gates[i].Load(gate + at[i]);
-    ups[i].Load(gate + columns + at[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < kVectorsOfThread; ++i) {
-    if (at[i] >= columns) continue;
-    float g[kVector];
-    float u[kVector];
-    gates[i].Get(g);
-    ups[i].Get(u);
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) g[j] = g[j] / (1.0f + __expf(-g[j])) * u[j];
-    gates[i].Set(g);
-    gates[i].Store(target + at[i]);
-  }
+  for (int i = 0; i < kVector; ++i) g[i] = __fdividef(g[i], 1.0f + __expf(-g[i])) * u[i];
+  gates.Set(g);
+  gates.Store(out + static_cast<int64_t>(row) * columns + column);
 }
 
 }  // namespace
@@ -50,11 +40,10 @@ __global__ void __launch_bounds__(kThreads)
 cudaError_t LaunchSiluMul(const SiluMulParams& params, cudaStream_t stream) {
   if (params.columns < 1 || params.columns % kVector != 0) return cudaErrorInvalidValue;
   if (params.rows == 0) return cudaSuccess;
-  // Few idle threads at a row's end: the block is cut to the row where that is short.
+  // Blocks of a row are of one size, cut so that few threads stand idle at its end.
   const int32_t vectors = params.columns / kVector;
-  const int32_t of_thread = (vectors + kVectorsOfThread - 1) / kVectorsOfThread;
-  const int32_t blocks_of_row = (of_thread + kThreads - 1) / kThreads;
-  const int32_t threads = ((of_thread + blocks_of_row - 1) / blocks_of_row + 31) / 32 * 32;
+  const int32_t blocks_of_row = (vectors + kThreads - 1) / kThreads;
+  const int32_t threads = ((vectors + blocks_of_row - 1) / blocks_of_row + 31) / 32 * 32;
   const int64_t blocks = int64_t{params.rows} * blocks_of_row;
   if (blocks > INT32_MAX) return cudaErrorInvalidValue;
   return DispatchType(params.data_type, [&](auto* type) {

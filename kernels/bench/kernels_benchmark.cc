@@ -65,7 +65,8 @@ TokenForest RaggedForest() {
 }
 
 std::vector<Case> Cases() {
-  return {{"A 490 + 64 x 18", check::WideForest(1, 490, 64, 18)},
+  return {{"S 100 + 4 x 16", check::WideForest(1, 100, 4, 16)},
+          {"A 490 + 64 x 18", check::WideForest(1, 490, 64, 18)},
           {"B 1024 + 255 x 32", check::WideForest(1, 1024, 255, 32)},
           {"C 32 x (1024 + 64 x 64)", check::WideForest(32, 1024, 64, 64)},
           {"D deep, 128 leaves", check::DeepForest(1, 256, 7, 16)},
