@@ -23,7 +23,9 @@ bool IsBuilt() { return true; }
 cudaError_t Init(DeviceInfo* device) {
   int ordinal = 0;
   cudaError_t error = cudaGetDevice(&ordinal);
-  if (error != cudaSuccess) return error;
+  if (error != cudaSuccess) {
+    return error;
+  }
   int major = 0;
   int minor = 0;
   int multiprocessors = 0;
@@ -35,14 +37,20 @@ cudaError_t Init(DeviceInfo* device) {
                 {cudaDevAttrMultiProcessorCount, &multiprocessors}};
   for (const auto& item : wanted) {
     error = cudaDeviceGetAttribute(item.value, item.attribute, ordinal);
-    if (error != cudaSuccess) return error;
+    if (error != cudaSuccess) {
+      return error;
+    }
   }
   device->compute_capability = 10 * major + minor;
   device->num_multiprocessors = multiprocessors;
-  if (device->compute_capability < 80) return cudaErrorNotSupported;
+  if (device->compute_capability < 80) {
+    return cudaErrorNotSupported;
+  }
   AllowEarlyLaunch(device->compute_capability >= 90);
   error = InitTreeAttentionPortable();
-  if (error != cudaSuccess || device->compute_capability != 90) return error;
+  if (error != cudaSuccess || device->compute_capability != 90) {
+    return error;
+  }
   return InitTreeAttentionHopper();
 }
 

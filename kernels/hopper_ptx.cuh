@@ -142,7 +142,9 @@ __device__ __forceinline__ void WaitProducts() {
 template <int kCount>
 __device__ __forceinline__ void Pin(float (&registers)[kCount]) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(registers[i])::"memory");
+  for (int i = 0; i < kCount; ++i) {
+    asm volatile("" : "+f"(registers[i])::"memory");
+  }
 }
 
 // Describes an operand in shared memory with the 128-byte swizzle. `leading` and `stride` are the

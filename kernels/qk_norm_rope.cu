@@ -61,7 +61,9 @@ __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t
     raw[1].Get(b);
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) sum += a[i] * a[i] + b[i] * b[i];
+    for (int i = 0; i < kVector; ++i) {
+      sum += a[i] * a[i] + b[i] * b[i];
+    }
 #pragma unroll
     for (int offset = kLanes / 2; offset > 0; offset /= 2) {
       sum += __shfl_xor_sync(kAllLanes, sum, offset);
@@ -94,7 +96,9 @@ __global__ void __launch_bounds__(kThreads)
   const int32_t warp = (blockIdx.x * kThreads + threadIdx.x) / 32;
   const int32_t token = warp / num_slices;
   const int32_t slice = warp % num_slices;
-  if (token >= num_tokens) return;
+  if (token >= num_tokens) {
+    return;
+  }
   // Each angle once a warp, then to the lanes that turn by it.
   constexpr int kAnglesOfLane = kLanes * kVector / 32;
   float cos[kAnglesOfLane];
@@ -126,8 +130,12 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 cudaError_t LaunchQkNormRope(const QkNormRopeParams& params, cudaStream_t stream) {
-  if (params.head_dim != 64 && params.head_dim != 128) return cudaErrorInvalidValue;
-  if (params.num_tokens == 0) return cudaSuccess;
+  if (params.head_dim != 64 && params.head_dim != 128) {
+    return cudaErrorInvalidValue;
+  }
+  if (params.num_tokens == 0) {
+    return cudaSuccess;
+  }
   return DispatchType(params.data_type, [&](auto* type) {
     using Element = std::remove_pointer_t<decltype(type)>;
     const Heads<Element> q{static_cast<Element*>(params.q),

@@ -19,11 +19,15 @@ __device__ __forceinline__ float TeamSum(float value) {
   }
   if constexpr (kTeam > 32) {
     __shared__ float warp_sums[kTeam / 32];
-    if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = value;
+    if (threadIdx.x % 32 == 0) {
+      warp_sums[threadIdx.x / 32] = value;
+    }
     __syncthreads();
     value = 0;
 #pragma unroll
-    for (int warp = 0; warp < kTeam / 32; ++warp) value += warp_sums[warp];
+    for (int warp = 0; warp < kTeam / 32; ++warp) {
+      value += warp_sums[warp];
+    }
   }
   return value;
 }
@@ -36,20 +40,26 @@ __global__ void __launch_bounds__(kThreads)
   WaitForEarlierKernels();
   const int32_t member = threadIdx.x % kTeam;
   const int32_t row = blockIdx.x * (kThreads / kTeam) + threadIdx.x / kTeam;
-  if (row >= rows) return;
+  if (row >= rows) {
+    return;
+  }
   const int32_t num_vectors = columns / kVector;
   const int64_t begin = static_cast<int64_t>(row) * columns;
   RawVector<Element> held[kVectors];
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     const int32_t vector = member + i * kTeam;
-    if (vector < num_vectors) held[i].Load(residual + begin + vector * kVector);
+    if (vector < num_vectors) {
+      held[i].Load(residual + begin + vector * kVector);
+    }
   }
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     const int32_t vector = member + i * kTeam;
-    if (vector >= num_vectors) continue;
+    if (vector >= num_vectors) {
+      continue;
+    }
     float values[kVector];
     held[i].Get(values);
     if constexpr (kAdd) {
@@ -58,19 +68,25 @@ __global__ void __launch_bounds__(kThreads)
       float added[kVector];
       other.Get(added);
 #pragma unroll
-      for (int j = 0; j < kVector; ++j) values[j] += added[j];
+      for (int j = 0; j < kVector; ++j) {
+        values[j] += added[j];
+      }
       held[i].Set(values);
       held[i].Store(residual + begin + vector * kVector);
       held[i].Get(values);
     }
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) sum += values[j] * values[j];
+    for (int j = 0; j < kVector; ++j) {
+      sum += values[j] * values[j];
+    }
   }
   const float factor = rsqrtf(TeamSum<kTeam>(sum) / static_cast<float>(columns) + epsilon);
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     const int32_t vector = member + i * kTeam;
-    if (vector >= num_vectors) continue;
+    if (vector >= num_vectors) {
+      continue;
+    }
     float values[kVector];
     float weights[kVector];
     held[i].Get(values);
@@ -78,7 +94,9 @@ __global__ void __launch_bounds__(kThreads)
     raw.Load(weight + vector * kVector);
     raw.Get(weights);
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) values[j] *= factor * weights[j];
+    for (int j = 0; j < kVector; ++j) {
+      values[j] *= factor * weights[j];
+    }
     raw.Set(values);
     raw.Store(out + begin + vector * kVector);
   }
@@ -101,12 +119,18 @@ cudaError_t LaunchRmsNorm(const RmsNormParams& params, cudaStream_t stream) {
   if (params.columns < 1 || params.columns % kVector != 0 || params.columns > kMaxColumns) {
     return cudaErrorInvalidValue;
   }
-  if (params.rows == 0) return cudaSuccess;
+  if (params.rows == 0) {
+    return cudaSuccess;
+  }
   return DispatchType(params.data_type, [&](auto* type) {
     using Element = std::remove_pointer_t<decltype(type)>;
     const int32_t num_vectors = params.columns / kVector;
-    if (num_vectors <= 32 * 4) return Launch<Element, 32, 4>(params, stream);
-    if (num_vectors <= kThreads * 2) return Launch<Element, kThreads, 2>(params, stream);
+    if (num_vectors <= 32 * 4) {
+      return Launch<Element, 32, 4>(params, stream);
+    }
+    if (num_vectors <= kThreads * 2) {
+      return Launch<Element, kThreads, 2>(params, stream);
+    }
     return Launch<Element, kThreads, kMaxColumns / kVector / kThreads>(params, stream);
   });
 }

@@ -19,7 +19,9 @@ __global__ void __launch_bounds__(kThreads)
   const auto threads = static_cast<int32_t>(blockDim.x);
   const int32_t column =
       (blockIdx.x % blocks_of_row * threads + static_cast<int32_t>(threadIdx.x)) * kVector;
-  if (column >= columns) return;
+  if (column >= columns) {
+    return;
+  }
   const Element* gate = gate_up + static_cast<int64_t>(row) * 2 * columns + column;
   RawVector<Element> gates;
   RawVector<Element> ups;
@@ -30,7 +32,9 @@ __global__ void __launch_bounds__(kThreads)
   gates.Get(g);
   ups.Get(u);
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) g[i] = __fdividef(g[i], 1.0f + __expf(-g[i])) * u[i];
+  for (int i = 0; i < kVector; ++i) {
+    g[i] = __fdividef(g[i], 1.0f + __expf(-g[i])) * u[i];
+  }
   gates.Set(g);
   gates.Store(out + static_cast<int64_t>(row) * columns + column);
 }
@@ -38,14 +42,20 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 cudaError_t LaunchSiluMul(const SiluMulParams& params, cudaStream_t stream) {
-  if (params.columns < 1 || params.columns % kVector != 0) return cudaErrorInvalidValue;
-  if (params.rows == 0) return cudaSuccess;
+  if (params.columns < 1 || params.columns % kVector != 0) {
+    return cudaErrorInvalidValue;
+  }
+  if (params.rows == 0) {
+    return cudaSuccess;
+  }
   // Blocks of a row are of one size, cut so that few threads stand idle at its end.
   const int32_t vectors = params.columns / kVector;
   const int32_t blocks_of_row = (vectors + kThreads - 1) / kThreads;
   const int32_t threads = ((vectors + blocks_of_row - 1) / blocks_of_row + 31) / 32 * 32;
   const int64_t blocks = int64_t{params.rows} * blocks_of_row;
-  if (blocks > INT32_MAX) return cudaErrorInvalidValue;
+  if (blocks > INT32_MAX) {
+    return cudaErrorInvalidValue;
+  }
   return DispatchType(params.data_type, [&](auto* type) {
     using Element = std::remove_pointer_t<decltype(type)>;
     return LaunchKernel(SiluMulKernel<Element>, {static_cast<int32_t>(blocks), threads}, stream,

@@ -26,10 +26,18 @@ int64_t Reserve(int64_t bytes, int64_t* end) {
 }  // namespace
 
 bool IsSupported(const TreeAttentionShape& shape) {
-  if (shape.data_type == DataType::kFloat32) return false;
-  if (shape.head_dim != 64 && shape.head_dim != 128) return false;
-  if (shape.num_tokens < 1 || shape.num_kv_heads < 1) return false;
-  if (shape.num_query_heads % shape.num_kv_heads != 0) return false;
+  if (shape.data_type == DataType::kFloat32) {
+    return false;
+  }
+  if (shape.head_dim != 64 && shape.head_dim != 128) {
+    return false;
+  }
+  if (shape.num_tokens < 1 || shape.num_kv_heads < 1) {
+    return false;
+  }
+  if (shape.num_query_heads % shape.num_kv_heads != 0) {
+    return false;
+  }
   const int32_t group = shape.num_query_heads / shape.num_kv_heads;
   return group >= 1 && group <= kMaxGroup;
 }
@@ -37,7 +45,9 @@ bool IsSupported(const TreeAttentionShape& shape) {
 int32_t PaddedGroup(const TreeAttentionShape& shape) {
   const int32_t group = shape.num_query_heads / shape.num_kv_heads;
   int32_t padded = 1;
-  while (padded < group) padded *= 2;
+  while (padded < group) {
+    padded *= 2;
+  }
   return padded;
 }
 
@@ -53,7 +63,9 @@ bool IsSorted(const TreeAttentionShape& shape, TreeAttentionInstance instance) {
 TreeAttentionInstance ChooseInstance(const TreeAttentionShape& shape, int32_t compute_capability,
                                      int32_t num_multiprocessors) {
   // Hopper's instructions are of 9.0 alone; later architectures run the portable form.
-  if (compute_capability != 90) return TreeAttentionInstance::kPortable;
+  if (compute_capability != 90) {
+    return TreeAttentionInstance::kPortable;
+  }
   const int64_t items =
       int64_t{
           CeilDiv(shape.num_tokens, QueryTileTokens(shape, TreeAttentionInstance::kHopper2x64))} *

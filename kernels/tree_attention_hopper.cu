@@ -29,9 +29,13 @@ struct MapShape {
 
 cudaError_t Encode(const void* data, DataType type, const MapShape& shape, CUtensorMap* map) {
   const auto encode = encode_tiled.load(std::memory_order_acquire);
-  if (encode == nullptr) return cudaErrorNotSupported;
+  if (encode == nullptr) {
+    return cudaErrorNotSupported;
+  }
   cuuint64_t byte_strides[4];
-  for (uint32_t i = 0; i + 1 < shape.rank; ++i) byte_strides[i] = shape.strides[i] * 2;
+  for (uint32_t i = 0; i + 1 < shape.rank; ++i) {
+    byte_strides[i] = shape.strides[i] * 2;
+  }
   const cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
   const CUresult result =
       encode(map,
@@ -113,7 +117,9 @@ cudaError_t EncodeMaps(const TreeAttentionParams& params, Params* p) {
               {params.v, TailMap(shape, params.v_strides), &p->v_tail}};
   for (const auto& item : maps) {
     const cudaError_t error = Encode(item.data, shape.data_type, item.map_shape, item.map);
-    if (error != cudaSuccess) return error;
+    if (error != cudaSuccess) {
+      return error;
+    }
   }
   return cudaSuccess;
 }
@@ -164,8 +170,12 @@ cudaError_t InitTreeAttentionHopper() {
   cudaDriverEntryPointQueryResult found;
   cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
                                                        cudaEnableDefault, &found);
-  if (error != cudaSuccess) return error;
-  if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
+  if (error != cudaSuccess) {
+    return error;
+  }
+  if (found != cudaDriverEntryPointSuccess) {
+    return cudaErrorNotSupported;
+  }
   encode_tiled.store(reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(entry),
                      std::memory_order_release);
   for (const auto instance :
@@ -174,7 +184,9 @@ cudaError_t InitTreeAttentionHopper() {
     for (const int32_t head_dim : {64, 128}) {
       for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
         error = Dispatch(instance, head_dim, type, [](auto run) { return run.Init(); });
-        if (error != cudaSuccess) return error;
+        if (error != cudaSuccess) {
+          return error;
+        }
       }
     }
   }
@@ -185,14 +197,18 @@ cudaError_t LaunchTreeAttentionHopper(const TreeAttentionParams& params, cudaStr
   const TreeAttentionShape& shape = params.shape;
   Params p;
   const cudaError_t error = EncodeMaps(params, &p);
-  if (error != cudaSuccess) return error;
+  if (error != cudaSuccess) {
+    return error;
+  }
   p.lists = ListsOf(params.workspace, shape, params.instance);
   p.log_sum_exp = params.log_sum_exp;
   p.num_tokens = shape.num_tokens;
   p.num_kv_heads = shape.num_kv_heads;
   p.group = shape.num_query_heads / shape.num_kv_heads;
   p.log2_padded_group = 0;
-  while ((1 << p.log2_padded_group) < p.group) ++p.log2_padded_group;
+  while ((1 << p.log2_padded_group) < p.group) {
+    ++p.log2_padded_group;
+  }
   p.tile_tokens = QueryTileTokens(shape, params.instance);
   p.tail_chunk = shape.num_tokens % 8 != 0 ? shape.num_tokens / kKeyChunkTokens : -1;
   p.longest_first = IsSorted(shape, params.instance);

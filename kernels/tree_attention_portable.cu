@@ -155,7 +155,9 @@ __device__ __forceinline__ void StoreRows(const Params<Element>& p, int32_t firs
     const int32_t row = threadIdx.x / 32 * 16 + i * 8 + lane / 4;
     const int32_t token = first_token + (row >> p.log2_padded_group);
     const int32_t head = row & ((1 << p.log2_padded_group) - 1);
-    if (token >= p.num_tokens || head >= p.group) continue;
+    if (token >= p.num_tokens || head >= p.group) {
+      continue;
+    }
     const int32_t query_head = kv_head * p.group + head;
     if (p.log_sum_exp != nullptr && lane % 4 == 0) {
       p.log_sum_exp[static_cast<int64_t>(token) * p.num_kv_heads * p.group + query_head] =
@@ -209,7 +211,9 @@ __global__ void __launch_bounds__(kThreads) PortableKernel(const Params<Element>
   for (int32_t step = 0; step < header.x; ++step) {
     WaitCopies<0>();
     __syncthreads();
-    if (step + 1 < header.x) CopyStep<Element, kHeadDim>(p, shared, list, step + 1, kv_head);
+    if (step + 1 < header.x) {
+      CopyStep<Element, kHeadDim>(p, shared, list, step + 1, kv_head);
+    }
     const uint32_t buffer = step % 2 * L::kTileBytes + lane_offset;
 
     float scores[kKeys / 2] = {};
@@ -227,7 +231,9 @@ __global__ void __launch_bounds__(kThreads) PortableKernel(const Params<Element>
       MaskScores(scores, shared + L::kExitsAt + step % 2 * kKeys * 4, rows, step * kKeys);
     }
     float rescale[2];
-    if (SoftmaxStep(scores, scale_log2, state, rescale)) Rescale(output, rescale);
+    if (SoftmaxStep(scores, scale_log2, state, rescale)) {
+      Rescale(output, rescale);
+    }
     uint32_t probabilities[kKeys / 4];
     PackScores<Element>(scores, probabilities);
 #pragma unroll
@@ -270,11 +276,15 @@ cudaError_t Launch(const TreeAttentionParams& params, cudaStream_t stream) {
   p.num_kv_heads = shape.num_kv_heads;
   p.group = shape.num_query_heads / shape.num_kv_heads;
   p.log2_padded_group = 0;
-  while ((1 << p.log2_padded_group) < p.group) ++p.log2_padded_group;
+  while ((1 << p.log2_padded_group) < p.group) {
+    ++p.log2_padded_group;
+  }
   p.tile_tokens = QueryTileTokens(shape, TreeAttentionInstance::kPortable);
   p.scale = params.scale;
   const int64_t blocks = int64_t{p.lists.num_query_tiles} * p.num_kv_heads;
-  if (blocks > INT32_MAX) return cudaErrorInvalidValue;
+  if (blocks > INT32_MAX) {
+    return cudaErrorInvalidValue;
+  }
   const auto num_blocks = static_cast<int32_t>(blocks);
   return shape.head_dim == 128
              ? LaunchKernel(PortableKernel<Element, 128>,
@@ -289,7 +299,9 @@ cudaError_t InitTreeAttentionPortable() {
   for (const auto init : {InitOne<__nv_bfloat16, 64>, InitOne<__nv_bfloat16, 128>,
                           InitOne<__half, 64>, InitOne<__half, 128>}) {
     const cudaError_t error = init();
-    if (error != cudaSuccess) return error;
+    if (error != cudaSuccess) {
+      return error;
+    }
   }
   return cudaSuccess;
 }

@@ -107,7 +107,9 @@ __device__ __forceinline__ bool SoftmaxStep(float (&scores)[kScores], float scal
 template <int kOutputs>
 __device__ __forceinline__ void Rescale(float (&output)[kOutputs], const float (&rescale)[2]) {
 #pragma unroll
-  for (int i = 0; i < kOutputs; ++i) output[i] *= rescale[(i % 4) / 2];
+  for (int i = 0; i < kOutputs; ++i) {
+    output[i] *= rescale[(i % 4) / 2];
+  }
 }
 
 // Rounds probabilities into the left operand of the next product: four registers for 16 keys.

@@ -18,7 +18,9 @@ constexpr uint32_t kAllLanes = 0xFFFFFFFF;
 __global__ void BoundChunks(const int32_t* exit, int32_t num_tokens, VisibilityLists lists) {
   WaitForEarlierKernels();
   const int32_t token = blockIdx.x * kThreads + threadIdx.x;
-  if (token < 2) lists.counters[token] = 0;
+  if (token < 2) {
+    lists.counters[token] = 0;
+  }
   const int32_t chunk = token / kKeyChunkTokens;
   const int32_t value = token < num_tokens ? exit[token] : -1;
   int32_t least = value;
@@ -28,7 +30,9 @@ __global__ void BoundChunks(const int32_t* exit, int32_t num_tokens, VisibilityL
     least = min(least, __shfl_xor_sync(kAllLanes, least, offset));
     largest = max(largest, __shfl_xor_sync(kAllLanes, largest, offset));
   }
-  if (chunk > lists.num_chunks) return;
+  if (chunk > lists.num_chunks) {
+    return;
+  }
   lists.exits[token] = value;
   if (chunk < lists.num_chunks && token % kKeyChunkTokens == 0) {
     lists.chunk_bounds[chunk] = make_int2(least, largest);
@@ -45,23 +49,35 @@ __global__ void ScanChunks(VisibilityLists lists) {
   const int32_t begin = min(static_cast<int32_t>(threadIdx.x) * run, lists.num_chunks);
   const int32_t end = min(begin + run, lists.num_chunks);
   int32_t own = -1;
-  for (int32_t chunk = begin; chunk < end; ++chunk) own = max(own, lists.chunk_bounds[chunk].y);
+  for (int32_t chunk = begin; chunk < end; ++chunk) {
+    own = max(own, lists.chunk_bounds[chunk].y);
+  }
   int32_t inclusive = own;
 #pragma unroll
   for (int offset = 1; offset < 32; offset *= 2) {
     const int32_t other = __shfl_up_sync(kAllLanes, inclusive, offset);
-    if (lane >= offset) inclusive = max(inclusive, other);
+    if (lane >= offset) {
+      inclusive = max(inclusive, other);
+    }
   }
-  if (lane == 31) warp_max[warp] = inclusive;
+  if (lane == 31) {
+    warp_max[warp] = inclusive;
+  }
   __syncthreads();
   int32_t before = __shfl_up_sync(kAllLanes, inclusive, 1);
-  if (lane == 0) before = -1;
-  for (int32_t other = 0; other < warp; ++other) before = max(before, warp_max[other]);
+  if (lane == 0) {
+    before = -1;
+  }
+  for (int32_t other = 0; other < warp; ++other) {
+    before = max(before, warp_max[other]);
+  }
   for (int32_t chunk = begin; chunk < end; ++chunk) {
     lists.prefix_max[chunk] = before;
     before = max(before, lists.chunk_bounds[chunk].y);
   }
-  if (end == lists.num_chunks) lists.prefix_max[lists.num_chunks] = before;
+  if (end == lists.num_chunks) {
+    lists.prefix_max[lists.num_chunks] = before;
+  }
 }
 
 // The first chunk from which on a key may reach `token`: chunks before it hold none.
@@ -106,7 +122,9 @@ __global__ void ListChunks(VisibilityLists lists, int32_t num_tokens, int32_t ti
   WaitForEarlierKernels();
   const int32_t lane = threadIdx.x % 32;
   const int32_t tile = (blockIdx.x * kThreads + threadIdx.x) / 32;
-  if (tile >= lists.num_query_tiles) return;
+  if (tile >= lists.num_query_tiles) {
+    return;
+  }
   const int32_t first_token = tile * tile_tokens;
   const int32_t last_token = min(first_token + tile_tokens, num_tokens) - 1;
   const OwnChunks own = OwnChunksOf(tile, tile_tokens, num_tokens);
@@ -129,10 +147,16 @@ __global__ void ListChunks(VisibilityLists lists, int32_t num_tokens, int32_t ti
   int32_t* list = lists.lists + static_cast<int64_t>(tile) * lists.list_capacity;
   const auto put = [&](int32_t position, int32_t chunk) {
     // A wrong max_path_tokens must not write outside.
-    if (position < lists.list_capacity) list[position] = chunk;
+    if (position < lists.list_capacity) {
+      list[position] = chunk;
+    }
   };
-  for (int32_t i = lane; i < own.end - own.first; i += 32) put(i, own.first + i);
-  for (int32_t i = num_masked + lane; i < fully_at; i += 32) put(i, lists.num_chunks);
+  for (int32_t i = lane; i < own.end - own.first; i += 32) {
+    put(i, own.first + i);
+  }
+  for (int32_t i = num_masked + lane; i < fully_at; i += 32) {
+    put(i, lists.num_chunks);
+  }
   int32_t partly_at = own.end - own.first;
   int32_t next_fully = fully_at;
   const uint32_t lanes_before = (1U << lane) - 1;
@@ -140,8 +164,12 @@ __global__ void ListChunks(VisibilityLists lists, int32_t num_tokens, int32_t ti
     const ChunkClass found = Classify(lists, base + lane, own.first, first_token, last_token);
     const uint32_t partly = __ballot_sync(kAllLanes, found.partly);
     const uint32_t fully = __ballot_sync(kAllLanes, found.fully);
-    if (found.partly) put(partly_at + __popc(partly & lanes_before), base + lane);
-    if (found.fully) put(next_fully + __popc(fully & lanes_before), base + lane);
+    if (found.partly) {
+      put(partly_at + __popc(partly & lanes_before), base + lane);
+    }
+    if (found.fully) {
+      put(next_fully + __popc(fully & lanes_before), base + lane);
+    }
     partly_at += __popc(partly);
     next_fully += __popc(fully);
   }
@@ -152,9 +180,13 @@ __global__ void OrderTiles(VisibilityLists lists) {
   WaitForEarlierKernels();
   __shared__ int32_t steps[kMaxSortedTiles];
   const auto tile = static_cast<int32_t>(threadIdx.x);
-  if (tile < lists.num_query_tiles) steps[tile] = lists.headers[tile].x;
+  if (tile < lists.num_query_tiles) {
+    steps[tile] = lists.headers[tile].x;
+  }
   __syncthreads();
-  if (tile >= lists.num_query_tiles) return;
+  if (tile >= lists.num_query_tiles) {
+    return;
+  }
   int32_t rank = 0;
   for (int32_t other = 0; other < lists.num_query_tiles; ++other) {
     rank += steps[other] > steps[tile] || (steps[other] == steps[tile] && other < tile);
@@ -170,19 +202,27 @@ int32_t BlocksFor(int64_t threads) {
 
 cudaError_t LaunchTreeVisibility(const TreeVisibilityParams& params, cudaStream_t stream) {
   const TreeAttentionShape& shape = params.shape;
-  if (!IsSupported(shape) || shape.max_path_tokens < 1) return cudaErrorInvalidValue;
+  if (!IsSupported(shape) || shape.max_path_tokens < 1) {
+    return cudaErrorInvalidValue;
+  }
   const VisibilityLists lists = ListsOf(params.workspace, shape, params.instance);
   const int32_t chunks_per_step = TilingOf(params.instance).key_tile / kKeyChunkTokens;
   const int32_t padded_tokens = (lists.num_chunks + 1) * kKeyChunkTokens;
   const int32_t tile_tokens = QueryTileTokens(shape, params.instance);
   cudaError_t error = LaunchKernel(BoundChunks, {BlocksFor(padded_tokens), kThreads}, stream,
                                    params.exit, shape.num_tokens, lists);
-  if (error != cudaSuccess) return error;
+  if (error != cudaSuccess) {
+    return error;
+  }
   error = LaunchKernel(ScanChunks, {1, kScanThreads}, stream, lists);
-  if (error != cudaSuccess) return error;
+  if (error != cudaSuccess) {
+    return error;
+  }
   error = LaunchKernel(ListChunks, {BlocksFor(int64_t{lists.num_query_tiles} * 32), kThreads},
                        stream, lists, shape.num_tokens, tile_tokens, chunks_per_step);
-  if (error != cudaSuccess || !IsSorted(shape, params.instance)) return error;
+  if (error != cudaSuccess || !IsSorted(shape, params.instance)) {
+    return error;
+  }
   return LaunchKernel(OrderTiles, {1, kMaxSortedTiles}, stream, lists);
 }
 

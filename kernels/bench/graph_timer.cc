@@ -46,7 +46,9 @@ class GraphTimer {
     std::nth_element(bursts.begin(), bursts.begin() + 2, bursts.end());
     Timing timing;
     timing.burst_ms = bursts[2];
-    if (!sustained) return timing;
+    if (!sustained) {
+      return timing;
+    }
     const double graph_ms = bursts[2] * launches_;
     Replay(static_cast<int>(250 / graph_ms) + 1);
     const int replays = static_cast<int>(100 / graph_ms) + 1;
@@ -58,7 +60,9 @@ class GraphTimer {
   void Capture(const std::function<cudaError_t(cudaStream_t)>& launch, int launches) {
     cudaGraph_t graph;
     Require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < launches; ++i) Require(launch(stream_), "launch");
+    for (int i = 0; i < launches; ++i) {
+      Require(launch(stream_), "launch");
+    }
     Require(cudaStreamEndCapture(stream_, &graph), "capture");
     Require(cudaGraphInstantiate(&graph_, graph, 0), "instantiate");
     Require(cudaGraphDestroy(graph), "destroy");
@@ -66,7 +70,9 @@ class GraphTimer {
 
   double Replay(int times) {
     Require(cudaEventRecord(begin_, stream_), "record");
-    for (int i = 0; i < times; ++i) Require(cudaGraphLaunch(graph_, stream_), "replay");
+    for (int i = 0; i < times; ++i) {
+      Require(cudaGraphLaunch(graph_, stream_), "replay");
+    }
     Require(cudaEventRecord(end_, stream_), "record");
     Require(cudaEventSynchronize(end_), "replay");
     float milliseconds = 0;

@@ -24,7 +24,6 @@ namespace canopy::kernels::bench {
 namespace {
 
 using check::DeviceBuffer;
-using check::Require;
 using check::TokenForest;
 
 constexpr int32_t kQueryHeads = 16;
@@ -182,8 +181,12 @@ void BenchAttention(const DeviceInfo& device, const std::string& which) {
          {TreeAttentionInstance::kPortable, TreeAttentionInstance::kHopper2x64,
           TreeAttentionInstance::kHopper3x64, TreeAttentionInstance::kHopper3x80}) {
       const bool portable = instance == TreeAttentionInstance::kPortable;
-      if (portable && which == "hopper") continue;
-      if (!portable && device.compute_capability != 90) break;
+      if (portable && which == "hopper") {
+        continue;
+      }
+      if (!portable && device.compute_capability != 90) {
+        break;
+      }
       attention.Run(instance);
     }
   }
@@ -239,10 +242,14 @@ void BenchLayers(int32_t rows) {
 
   std::vector<int32_t> indices(rows);
   std::mt19937 random(1);
-  for (int32_t i = 0; i < rows; ++i) indices[i] = i;
+  for (int32_t i = 0; i < rows; ++i) {
+    indices[i] = i;
+  }
   DeviceBuffer<int32_t> positions;
   std::vector<int32_t> position_ids(rows);
-  for (int32_t i = 0; i < rows; ++i) position_ids[i] = i % 1088;
+  for (int32_t i = 0; i < rows; ++i) {
+    position_ids[i] = i % 1088;
+  }
   positions.Upload(position_ids);
   std::vector<float> inverse_frequencies(kHeadDim / 2);
   for (int32_t i = 0; i < kHeadDim / 2; ++i) {
@@ -296,7 +303,9 @@ int main(int argc, char** argv) {
   canopy::kernels::check::Require(canopy::kernels::Init(&device), "Init");
   const std::string which = argc > 1 ? argv[1] : "";
   canopy::kernels::bench::BenchAttention(device, which);
-  if (which == "hopper") return 0;
+  if (which == "hopper") {
+    return 0;
+  }
   canopy::kernels::bench::BenchOtherHeads(device);
   canopy::kernels::bench::BenchLayers(163840);
   canopy::kernels::bench::BenchLayers(164);

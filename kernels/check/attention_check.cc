@@ -40,7 +40,9 @@ class AttentionCheck {
       : options_(options), device_(device), random_(options.seed) {}
 
   int64_t Run() {
-    for (int32_t i = 0; i < options_.forests; ++i) CheckForest();
+    for (int32_t i = 0; i < options_.forests; ++i) {
+      CheckForest();
+    }
     std::printf("%-14s %9s %10s %12s %10s\n", "instance", "launches", "error", "to plain's",
                 "LSE error");
     for (int i = 0; i < 4; ++i) {
@@ -106,9 +108,13 @@ class AttentionCheck {
     oracle_lse_.Resize(rows);
     const Oracle oracle{exact_.get(), oracle_lse_.get(), plain_.get()};
     RunOracle(params_, exit_.get(), oracle);
-    if (shape.num_tokens <= kTwinTokens) CheckOracle(forest);
+    if (shape.num_tokens <= kTwinTokens) {
+      CheckOracle(forest);
+    }
     const int count = device_.compute_capability == 90 ? 4 : 1;
-    for (int i = 0; i < count; ++i) CheckInstance(i, oracle);
+    for (int i = 0; i < count; ++i) {
+      CheckInstance(i, oracle);
+    }
   }
 
   // Launches twice into fresh poisoned outputs; the second time with another stride.
@@ -150,7 +156,9 @@ class AttentionCheck {
   // Words of the output that no token owns and that are no longer poison.
   int64_t CountStray(int64_t gap) {
     const TreeAttentionShape& shape = params_.shape;
-    if (shape.num_tokens > 400) return 0;
+    if (shape.num_tokens > 400) {
+      return 0;
+    }
     const int64_t stride = params_.out_strides.token;
     const std::vector<uint16_t> all = outputs_[1].Download((shape.num_tokens + 16) * stride);
     int64_t strayed = 0;
@@ -172,9 +180,13 @@ class AttentionCheck {
     // Scores of amplitude 6 reach about 40 and are float32 sums.
     const bool good = result.not_finite == 0 && error <= 2 * plain + 1e-6 &&
                       result.lse_error <= 1e-4 && different == 0 && strayed == 0;
-    if (good) return;
+    if (good) {
+      return;
+    }
     ++failures_;
-    if (failures_ > 20) return;
+    if (failures_ > 20) {
+      return;
+    }
     const TreeAttentionShape& shape = params_.shape;
     std::printf(
         "FAILED %s: %d tokens, %d / %d heads of %d, type %d: error %.2e (plain %.2e), LSE %.2e, "
@@ -224,7 +236,9 @@ class AttentionCheck {
     for (size_t i = 0; i < lse.size(); ++i) {
       worst = std::max(worst, std::abs(lse[i] - twin.log_sum_exp[i]));
     }
-    if (worst <= 1e-10) return;
+    if (worst <= 1e-10) {
+      return;
+    }
     ++failures_;
     std::printf("FAILED oracle: %d tokens, off the twin by %.2e\n", shape.num_tokens, worst);
   }

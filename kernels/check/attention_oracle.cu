@@ -34,7 +34,9 @@ __device__ float ToFloat(__nv_bfloat16 value) { return __bfloat162float(value); 
 template <typename Element>
 __global__ void FillKernel(FillParams p) {
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (i >= int64_t{p.num_tokens} * p.num_heads * p.head_dim) return;
+  if (i >= int64_t{p.num_tokens} * p.num_heads * p.head_dim) {
+    return;
+  }
   const int64_t token = i / p.head_dim / p.num_heads;
   const int64_t head = i / p.head_dim % p.num_heads;
   // A sum of four uniform values of variance 1/12 each.
@@ -63,7 +65,9 @@ __global__ void OracleKernel(Rows<Element> rows, Oracle oracle) {
   const int32_t lane = threadIdx.x % 32;
   const int64_t row = (blockIdx.x * int64_t{kThreads} + threadIdx.x) / 32;
   const int32_t heads = p.shape.num_query_heads;
-  if (row >= int64_t{p.shape.num_tokens} * heads) return;
+  if (row >= int64_t{p.shape.num_tokens} * heads) {
+    return;
+  }
   const auto token = static_cast<int32_t>(row / heads);
   const auto head = static_cast<int32_t>(row % heads);
   const int32_t kv_head = head / (heads / p.shape.num_kv_heads);
@@ -82,7 +86,9 @@ __global__ void OracleKernel(Rows<Element> rows, Oracle oracle) {
   const auto score = [&](int32_t key) {
     const Element* k = rows.k + key * p.k_strides.token + kv_head * p.k_strides.head + lane;
     double sum = 0;
-    for (int i = 0; i < parts; ++i) sum += q[i] * static_cast<double>(ToFloat(k[32 * i]));
+    for (int i = 0; i < parts; ++i) {
+      sum += q[i] * static_cast<double>(ToFloat(k[32 * i]));
+    }
     return sum_lanes(sum) * static_cast<double>(p.scale);
   };
   const auto value = [&](int32_t key, int i) {
@@ -94,7 +100,9 @@ __global__ void OracleKernel(Rows<Element> rows, Oracle oracle) {
   double out[4] = {};
   float plain_max = -INFINITY;
   for (int32_t key = 0; key <= token; ++key) {
-    if (rows.exit[key] < token) continue;
+    if (rows.exit[key] < token) {
+      continue;
+    }
     const double s = score(key);
     plain_max = fmaxf(plain_max, ToFloat(Round<Element>(static_cast<float>(s))));
     const double new_max = fmax(max, s);
@@ -106,14 +114,20 @@ __global__ void OracleKernel(Rows<Element> rows, Oracle oracle) {
     }
     max = new_max;
   }
-  for (int i = 0; i < parts; ++i) oracle.exact[row * dim + lane + 32 * i] = out[i] / sum;
-  if (lane == 0) oracle.log_sum_exp[row] = max + log(sum);
+  for (int i = 0; i < parts; ++i) {
+    oracle.exact[row * dim + lane + 32 * i] = out[i] / sum;
+  }
+  if (lane == 0) {
+    oracle.log_sum_exp[row] = max + log(sum);
+  }
 
   float plain_sum = 0;
   float plain[4] = {};
   for (int pass = 0; pass < 2; ++pass) {
     for (int32_t key = 0; key <= token; ++key) {
-      if (rows.exit[key] < token) continue;
+      if (rows.exit[key] < token) {
+        continue;
+      }
       const float s = ToFloat(Round<Element>(static_cast<float>(score(key))));
       const float weight = expf(s - plain_max);
       if (pass == 0) {
@@ -121,7 +135,9 @@ __global__ void OracleKernel(Rows<Element> rows, Oracle oracle) {
         continue;
       }
       const float probability = ToFloat(Round<Element>(weight / plain_sum));
-      for (int i = 0; i < parts; ++i) plain[i] += probability * value(key, i);
+      for (int i = 0; i < parts; ++i) {
+        plain[i] += probability * value(key, i);
+      }
     }
   }
   for (int i = 0; i < parts; ++i) {
@@ -134,7 +150,9 @@ __global__ void CompareKernel(TreeAttentionParams p, Oracle oracle, Comparison* 
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   const int32_t heads = p.shape.num_query_heads;
   const int32_t dim = p.shape.head_dim;
-  if (i >= int64_t{p.shape.num_tokens} * heads * dim) return;
+  if (i >= int64_t{p.shape.num_tokens} * heads * dim) {
+    return;
+  }
   const int64_t row = i / dim;
   const double out = ToFloat(static_cast<const Element*>(
       p.out)[row / heads * p.out_strides.token + row % heads * p.out_strides.head + i % dim]);
@@ -152,7 +170,9 @@ __global__ void CompareKernel(TreeAttentionParams p, Oracle oracle, Comparison* 
   if (i % dim == 0) {
     const double lse_error =
         fabs(static_cast<double>(p.log_sum_exp[row]) - oracle.log_sum_exp[row]);
-    if (!isfinite(lse_error)) atomicAdd(not_finite, 1ULL);
+    if (!isfinite(lse_error)) {
+      atomicAdd(not_finite, 1ULL);
+    }
     // Doubles that are not negative are ordered as their bits are.
     atomicMax(reinterpret_cast<unsigned long long*>(&result->lse_error),
               static_cast<unsigned long long>(__double_as_longlong(lse_error)));
@@ -162,7 +182,9 @@ __global__ void CompareKernel(TreeAttentionParams p, Oracle oracle, Comparison* 
 __global__ void DifferentKernel(const uint32_t* a, const uint32_t* b, int64_t count,
                                 unsigned long long* different) {
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (i < count && a[i] != b[i]) atomicAdd(different, 1ULL);
+  if (i < count && a[i] != b[i]) {
+    atomicAdd(different, 1ULL);
+  }
 }
 
 int32_t Blocks(int64_t threads) {

@@ -14,7 +14,9 @@
 namespace canopy::kernels::check {
 
 inline void Require(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
+  if (error == cudaSuccess) {
+    return;
+  }
   std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
   std::exit(2);
 }
@@ -31,7 +33,9 @@ class DeviceBuffer {
 
   // Contents are lost when it grows.
   void Resize(size_t size) {
-    if (size <= size_) return;
+    if (size <= size_) {
+      return;
+    }
     cudaFree(data_);
     void* data = nullptr;
     Require(cudaMalloc(&data, size * sizeof(T)), "cudaMalloc");

@@ -12,7 +12,9 @@ double DecodeHalf(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const double mantissa = bits & 1023;
   const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == 31) return mantissa == 0 ? sign * INFINITY : NAN;
+  if (exponent == 31) {
+    return mantissa == 0 ? sign * INFINITY : NAN;
+  }
   return sign *
          (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
 }
@@ -20,7 +22,9 @@ double DecodeHalf(uint16_t bits) {
 uint16_t EncodeHalf(double value) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const double size = std::abs(value);
-  if (size >= 65520) return sign | 0x7C00;
+  if (size >= 65520) {
+    return sign | 0x7C00;
+  }
   const int exponent = size < 0x1p-14 ? -14 : std::ilogb(size);
   // nearbyint rounds halves to even; a carry into the exponent is what the sum does.
   const auto mantissa = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
@@ -41,7 +45,9 @@ uint16_t EncodeBFloat16(double value) {
 size_t ElementBytes(DataType type) { return type == DataType::kFloat32 ? 4 : 2; }
 
 double Epsilon(DataType type) {
-  if (type == DataType::kFloat32) return 0x1p-23;
+  if (type == DataType::kFloat32) {
+    return 0x1p-23;
+  }
   return type == DataType::kFloat16 ? 0x1p-10 : 0x1p-7;
 }
 
@@ -55,7 +61,9 @@ std::vector<double> Decode(const std::vector<uint8_t>& bits, DataType type) {
       values[i] = DecodeHalf(static_cast<uint16_t>(word));
       continue;
     }
-    if (type == DataType::kBFloat16) word <<= 16;
+    if (type == DataType::kBFloat16) {
+      word <<= 16;
+    }
     float single;
     std::memcpy(&single, &word, sizeof(single));
     values[i] = single;

@@ -32,7 +32,9 @@ TEST(ElementCodec, EveryFiniteHalfPrecisionValueSurvives) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
       const uint32_t exponent = type == DataType::kFloat16 ? bits >> 10 & 0x1F : bits >> 7 & 0xFF;
-      if (exponent == (type == DataType::kFloat16 ? 0x1FU : 0xFFU)) continue;
+      if (exponent == (type == DataType::kFloat16 ? 0x1FU : 0xFFU)) {
+        continue;
+      }
       const std::vector<uint8_t> bytes = {static_cast<uint8_t>(bits & 0xFF),
                                           static_cast<uint8_t>(bits >> 8)};
       ASSERT_EQ(Encode(Decode(bytes, type), type), bytes) << bits;

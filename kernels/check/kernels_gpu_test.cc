@@ -11,7 +11,9 @@ class KernelsGpuTest : public testing::Test {
  protected:
   void SetUp() override {
     const cudaError_t error = Init(&device_);
-    if (error != cudaSuccess) GTEST_SKIP() << "no usable GPU: error " << error;
+    if (error != cudaSuccess) {
+      GTEST_SKIP() << "no usable GPU: error " << error;
+    }
   }
   DeviceInfo device_;
 };

@@ -51,7 +51,9 @@ class LayerCheck {
   Values Draw(size_t count, double amplitude = 1) {
     std::normal_distribution<double> normal(0, amplitude);
     Values values(count);
-    for (double& value : values) value = normal(random_);
+    for (double& value : values) {
+      value = normal(random_);
+    }
     return Decode(Encode(values, type_), type_);
   }
 
@@ -85,7 +87,9 @@ class LayerCheck {
     const size_t bytes = expected.size() * ElementBytes(type_);
     std::vector<uint8_t> bits = buffer.Download(bytes + (guarded ? kGuardBytes : 0));
     for (size_t i = bytes; i < bits.size(); ++i) {
-      if (bits[i] != 0xFF) return NAN;
+      if (bits[i] != 0xFF) {
+        return NAN;
+      }
     }
     bits.resize(bytes);
     const Values found = Decode(bits, type_);
@@ -101,7 +105,9 @@ class LayerCheck {
       for (size_t i = row; i < row + row_size; ++i) {
         const double allowed = rounding * std::abs(expected[i]) + 2e-6 * largest + least;
         const double error = std::abs(found[i] - expected[i]) / allowed;
-        if (!(error <= worst)) worst = error;
+        if (!(error <= worst)) {
+          worst = error;
+        }
       }
     }
     return worst;
@@ -131,7 +137,9 @@ class LayerCheck {
     Require(cudaDeviceSynchronize(), "RmsNorm");
     double sum_error = 0;
     if (add) {
-      for (size_t i = 0; i < size; ++i) residual[i] += delta[i];
+      for (size_t i = 0; i < size; ++i) {
+        residual[i] += delta[i];
+      }
       sum_error = Error(a_, residual, columns, false);
       residual = Decode(a_.Download(size * ElementBytes(type_)), type_);
     }
@@ -170,7 +178,9 @@ class LayerCheck {
     const Values q_weight = Draw(dim);
     const Values k_weight = Draw(dim);
     std::vector<int32_t> positions(tokens);
-    for (int32_t& position : positions) position = Uniform(0, 40000);
+    for (int32_t& position : positions) {
+      position = Uniform(0, 40000);
+    }
     std::vector<float> frequencies(dim / 2);
     for (int32_t i = 0; i < dim / 2; ++i) {
       frequencies[i] = static_cast<float>(std::pow(1e6, -2.0 * i / dim));
@@ -232,7 +242,9 @@ class LayerCheck {
     const int32_t columns = 8 * Uniform(1, 300);
     const Values source = Draw(static_cast<size_t>(source_rows) * columns);
     std::vector<int32_t> indices(rows);
-    for (int32_t& index : indices) index = Uniform(0, source_rows - 1);
+    for (int32_t& index : indices) {
+      index = Uniform(0, source_rows - 1);
+    }
     Upload(source, &a_);
     positions_.Upload(indices);
     Poison(static_cast<size_t>(rows) * columns, &out_);

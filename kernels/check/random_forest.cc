@@ -13,7 +13,9 @@ int32_t Uniform(std::mt19937& random, int32_t low, int32_t high) {
 }
 
 void GrowBinary(ForestBuilder& builder, int32_t levels, int32_t branch_tokens) {
-  if (levels == 0) return;
+  if (levels == 0) {
+    return;
+  }
   const int32_t depth = builder.depth();
   for (int i = 0; i < 2; ++i) {
     builder.Grow(branch_tokens);
@@ -56,7 +58,9 @@ TokenForest RandomForest(std::mt19937& random, int32_t max_tokens) {
   const bool wide = Uniform(random, 0, 3) == 0;
   const int32_t prefix = Uniform(random, 0, std::max(1, tokens / 2));
   ForestBuilder builder;
-  if (wide) builder.Grow(prefix);
+  if (wide) {
+    builder.Grow(prefix);
+  }
   while (builder.num_tokens() < tokens) {
     builder.Grow(std::min(Uniform(random, 1, max_run), tokens - builder.num_tokens()));
     const int32_t choice = Uniform(random, 0, 11);

@@ -35,7 +35,9 @@ TEST(RandomForest, IsAForestInDepthFirstOrderWithTrueCounts) {
       ASSERT_LT(forest.exit[query], tokens);
       int32_t ancestors = 0;
       for (int32_t key = 0; key <= query; ++key) {
-        if (forest.exit[key] < query) continue;
+        if (forest.exit[key] < query) {
+          continue;
+        }
         // Subtrees nest.
         ASSERT_GE(forest.exit[key], forest.exit[query]);
         ++ancestors;

@@ -1,5 +1,4 @@
 // Stands for the kernels in a build without nvcc.
-#include "cuda_runtime_api.h"
 #include "kernels/device.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"

@@ -10,10 +10,14 @@ namespace canopy::kernels::reference {
 std::vector<double> RmsNorm(const std::vector<double>& row, const std::vector<double>& weight,
                             double epsilon) {
   double sum = 0;
-  for (const double value : row) sum += value * value;
+  for (const double value : row) {
+    sum += value * value;
+  }
   const double root = std::sqrt(sum / static_cast<double>(row.size()) + epsilon);
   std::vector<double> out(row.size());
-  for (size_t i = 0; i < row.size(); ++i) out[i] = row[i] / root * weight[i];
+  for (size_t i = 0; i < row.size(); ++i) {
+    out[i] = row[i] / root * weight[i];
+  }
   return out;
 }
 

@@ -12,7 +12,9 @@ namespace {
 
 double Dot(const double* a, const double* b, int32_t count) {
   double sum = 0;
-  for (int32_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  for (int32_t i = 0; i < count; ++i) {
+    sum += a[i] * b[i];
+  }
   return sum;
 }
 
@@ -24,7 +26,9 @@ double AttendRow(const TreeAttentionInput& input, int32_t token, int32_t head, d
   const double* q = &input.q[(size_t(token) * input.num_query_heads + head) * dim];
   std::vector<double> scores(token + 1, -std::numeric_limits<double>::infinity());
   for (int32_t key = 0; key <= token; ++key) {
-    if (input.exit[key] < token) continue;
+    if (input.exit[key] < token) {
+      continue;
+    }
     scores[key] =
         input.scale * Dot(q, &input.k[(size_t(key) * kv_heads + kv_head) * dim], input.head_dim);
   }
@@ -37,7 +41,9 @@ double AttendRow(const TreeAttentionInput& input, int32_t token, int32_t head, d
   std::fill_n(out, dim, 0.0);
   for (int32_t key = 0; key <= token; ++key) {
     const double* v = &input.v[(size_t(key) * kv_heads + kv_head) * dim];
-    for (size_t i = 0; i < dim; ++i) out[i] += scores[key] / sum * v[i];
+    for (size_t i = 0; i < dim; ++i) {
+      out[i] += scores[key] / sum * v[i];
+    }
   }
   return max + std::log(sum);
 }

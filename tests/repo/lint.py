@@ -34,6 +34,15 @@ def torch_include() -> list[str]:
     return [f"-isystem{home}/include"]
 
 
+def cuda_include() -> list[str]:
+    """Include flags of CUDA's headers, or of what stands for them."""
+    homes = list((ROOT / ".venv" / "lib").glob("python3*/site-packages/nvidia/cu13"))
+    if os.environ.get("CUDA_HOME"):
+        homes.append(Path(os.environ["CUDA_HOME"]))
+    found = [home / "include" for home in homes if (home / "include/cuda_runtime_api.h").exists()]
+    return [f"-isystem{found[0] if found else 'kernels/no_cuda'}"]
+
+
 def clang_tidy() -> list[str]:
     """One process a file; the checks are in .clang-tidy."""
     flags = [
@@ -42,6 +51,7 @@ def clang_tidy() -> list[str]:
         "-isystembazel-bin/proto",
         "-isystembazel-bin/third_party/googleapis",
         *torch_include(),
+        *cuda_include(),
     ]
     files = [str(path) for path in source_files(".cc")]
 
