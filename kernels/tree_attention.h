@@ -35,7 +35,8 @@ struct HeadStrides {
 };
 
 struct TreeAttentionParams {
-  // Inputs, of the shape's data type. Every element of the tokens must be finite.
+  // Inputs, of the shape's data type. A value that is not finite may spread to tokens that do not
+  // read it (0 x NaN); what stands behind the last token or between rows is never read.
   const void* q = nullptr;  // [num_tokens, num_query_heads, head_dim]
   const void* k = nullptr;  // [num_tokens, num_kv_heads, head_dim]
   const void* v = nullptr;  // as k

@@ -57,7 +57,7 @@ struct TreeAttentionShape {
   int32_t num_query_heads = 0;
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
-  int32_t max_path_tokens = 0;  // longest root-to-leaf path; sizes the chunk lists
+  int32_t max_path_tokens = 0;  // longest root-to-leaf path, or more; sizes the lists
   int64_t visible_pairs = 0;    // sum over tokens of depth + 1; only chooses the instance
   DataType data_type = DataType::kBFloat16;
 };

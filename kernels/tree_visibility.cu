@@ -141,12 +141,13 @@ __global__ void ListChunks(VisibilityLists lists, int32_t num_tokens, int32_t ti
   const int32_t steps = (num_masked + num_fully + chunks_per_step - 1) / chunks_per_step;
   const int32_t fully_at = steps * chunks_per_step - num_fully;
   if (lane == 0) {
-    lists.headers[tile] = make_int2(steps, (fully_at + chunks_per_step - 1) / chunks_per_step);
+    // A wrong max_path_tokens gives wrong results, but must not read or write outside.
+    lists.headers[tile] = make_int2(min(steps, lists.list_capacity / chunks_per_step),
+                                    (fully_at + chunks_per_step - 1) / chunks_per_step);
   }
 
   int32_t* list = lists.lists + static_cast<int64_t>(tile) * lists.list_capacity;
   const auto put = [&](int32_t position, int32_t chunk) {
-    // A wrong max_path_tokens must not write outside.
     if (position < lists.list_capacity) {
       list[position] = chunk;
     }
