@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "client/candidate_check.h"
 #include "client/mismatch.h"
 #include "client/tensor.h"
@@ -102,15 +103,14 @@ absl::Status CheckVectorShape(const v1::Tensor& vectors, const v1::Outputs& outp
 // The rows of scored candidates are finite.
 absl::Status CheckVectorRows(const v1::ScoreResponse& response) {
   const v1::Tensor& vectors = response.vectors();
-  const uint64_t hidden = vectors.shape(1);
+  const uint64_t row_bytes = vectors.shape(1) * BytesPerElement(vectors.dtype());
+  const absl::string_view data = vectors.data();
   uint64_t row = 0;
   for (const v1::QuestionResult& question : response.results()) {
     for (const v1::CandidateResult& candidate : question.candidates()) {
-      for (uint64_t i = 0; candidate.unscored_reason().empty() && i < hidden; ++i) {
-        const float value = ElementAt(vectors.data(), vectors.dtype(), row * hidden + i);
-        if (absl::Status status = CheckFinite("", {value}); !status.ok()) {
-          return At("vectors", static_cast<int>(row), status);
-        }
+      if (candidate.unscored_reason().empty() &&
+          !AllFinite(data.substr(row * row_bytes, row_bytes), vectors.dtype())) {
+        return At("vectors", static_cast<int>(row), Mismatch(" is not finite without a reason"));
       }
       ++row;
     }

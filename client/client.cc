@@ -21,11 +21,6 @@ gpr_timespec DeadlineAfter(absl::Duration duration) {
                       gpr_time_from_nanos(absl::ToInt64Nanoseconds(duration), GPR_TIMESPAN));
 }
 
-template <typename Response>
-absl::StatusOr<Response> CheckedBy(const absl::Status& status, absl::StatusOr<Response> response) {
-  return status.ok() ? std::move(response) : status;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const Options& options) {
@@ -58,26 +53,32 @@ absl::StatusOr<Response> Client::Call(Method<Request, Response> method, const Re
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request) {
   absl::StatusOr<v1::ScoreResponse> response = Call(&v1::Scorer::Stub::Score, request);
-  if (!response.ok()) {
-    return response;
+  if (response.ok()) {
+    if (absl::Status status = CheckScoreResponse(request, *response); !status.ok()) {
+      return status;
+    }
   }
-  return CheckedBy(CheckScoreResponse(request, *response), std::move(response));
+  return response;
 }
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
   absl::StatusOr<v1::ExplainResponse> response = Call(&v1::Scorer::Stub::Explain, request);
-  if (!response.ok()) {
-    return response;
+  if (response.ok()) {
+    if (absl::Status status = CheckExplainResponse(request, *response); !status.ok()) {
+      return status;
+    }
   }
-  return CheckedBy(CheckExplainResponse(request, *response), std::move(response));
+  return response;
 }
 
 absl::StatusOr<v1::Model> Client::GetModel(const v1::GetModelRequest& request) {
   absl::StatusOr<v1::Model> model = Call(&v1::Scorer::Stub::GetModel, request);
-  if (!model.ok()) {
-    return model;
+  if (model.ok()) {
+    if (absl::Status status = CheckModel(request, *model); !status.ok()) {
+      return status;
+    }
   }
-  return CheckedBy(CheckModel(request, *model), std::move(model));
+  return model;
 }
 
 absl::StatusOr<v1::ListModelsResponse> Client::ListModels() {

@@ -35,6 +35,7 @@ absl::StatusOr<int> EnumNumber(const google::protobuf::EnumDescriptor& descripto
 
 std::string EnumChoices(const google::protobuf::EnumDescriptor& descriptor) {
   std::vector<std::string> names;
+  names.reserve(descriptor.value_count());
   for (int i = 0; i < descriptor.value_count(); ++i) {
     names.push_back(ShortName(*descriptor.value(i)));
   }

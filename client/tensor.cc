@@ -61,4 +61,19 @@ float ElementAt(absl::string_view data, v1::DType dtype, size_t index) {
   }
 }
 
+bool AllFinite(absl::string_view data, v1::DType dtype) {
+  const size_t size_bytes = BytesPerElement(dtype);
+  // The exponent, all ones when not finite: 5 bits of the top byte of a float16, 7 bits of it and
+  // one of the byte below for the others.
+  const unsigned top_mask = dtype == v1::DTYPE_FLOAT16 ? 0x7C : 0x7F;
+  const unsigned next_mask = dtype == v1::DTYPE_FLOAT16 ? 0 : 0x80;
+  bool finite = true;
+  for (size_t top = size_bytes - 1; top < data.size(); top += size_bytes) {
+    const bool top_full = (static_cast<unsigned char>(data[top]) & top_mask) == top_mask;
+    const bool next_full = (static_cast<unsigned char>(data[top - 1]) & next_mask) == next_mask;
+    finite &= !(top_full & next_full);
+  }
+  return finite;
+}
+
 }  // namespace canopy::client

@@ -17,6 +17,10 @@ size_t BytesPerElement(v1::DType dtype);
 // `dtype`.
 float ElementAt(absl::string_view data, v1::DType dtype, size_t index);
 
+// Whether all elements of little-endian `data` of a known `dtype` are finite. Looks only at the
+// exponents: answers hold hundreds of megabytes.
+bool AllFinite(absl::string_view data, v1::DType dtype);
+
 }  // namespace canopy::client
 
 #endif  // CLIENT_TENSOR_H_

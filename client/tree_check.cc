@@ -13,12 +13,17 @@ uint64_t EndDepth(const v1::TreeNode& node) {
   return node.start_depth() + static_cast<uint64_t>(node.tokens_size());
 }
 
-// Each node starts where its parent, an earlier node, ends.
-absl::Status CheckNode(const v1::QuestionTree& tree, int index) {
+// Each node starts where its parent ends. `open` holds the nodes from a root to the one before: in
+// depth-first order a parent is always among them.
+absl::Status CheckNode(const v1::QuestionTree& tree, int index, std::vector<int>* open) {
   const v1::TreeNode& node = tree.nodes(index);
-  if (node.parent() < -1 || node.parent() >= index) {
-    return Mismatch(".parent: ", node.parent(), " is not an earlier node");
+  while (!open->empty() && open->back() != node.parent()) {
+    open->pop_back();
   }
+  if (open->empty() && node.parent() != -1) {
+    return Mismatch(".parent: ", node.parent(), " is not depth first");
+  }
+  open->push_back(index);
   if (node.tokens().empty()) {
     return Mismatch(".tokens is empty");
   }
@@ -67,9 +72,10 @@ absl::Status CheckTree(const v1::Question& question, const v1::QuestionTree& tre
   }
   std::vector<bool> ended(question.candidates_size());
   std::vector<bool> needed(tree.nodes_size());
+  std::vector<int> open;
   for (int i = 0; i < tree.nodes_size(); ++i) {
     const v1::TreeNode& node = tree.nodes(i);
-    absl::Status status = CheckNode(tree, i);
+    absl::Status status = CheckNode(tree, i, &open);
     if (status.ok()) {
       status = CheckEndpoints(question, tree, i, &ended);
     }

@@ -12,9 +12,7 @@ from train import CANDIDATES, Size, new_model, on_device, pack, path_scores
 
 def right_answer(question: Question) -> str:
     """The answer worked out from the prompt's text alone."""
-    text = (
-        question.prompt.removeprefix(HEADER).removeprefix("Q: ").removesuffix("\nA: ")
-    )
+    text = question.prompt.removeprefix(HEADER).removeprefix("Q: ").removesuffix("\nA: ")
     numbers = [int(digits) for digits in re.findall(r"\d+", text)]
     subject = text.split()[-1]
     answers = {
@@ -37,12 +35,8 @@ class TasksTest(unittest.TestCase):
             for count in (4, 64):
                 for _ in range(50):
                     question = draw(rng, task, "held-out", count - 1)
-                    self.assertEqual(
-                        question.answer, right_answer(question), question.prompt
-                    )
-                    self.assertEqual(
-                        len({question.answer, *question.distractors}), count
-                    )
+                    self.assertEqual(question.answer, right_answer(question), question.prompt)
+                    self.assertEqual(len({question.answer, *question.distractors}), count)
                     self.assertTrue(60 <= len(question.prefix) <= 150, question.prompt)
 
     def test_splits_share_no_prompt(self) -> None:
@@ -57,15 +51,11 @@ class TasksTest(unittest.TestCase):
         for task in ("add", "mul"):
             for _ in range(200):
                 draft = TASKS[task](rng)
-                low, high = sorted(
-                    int(digits) for digits in re.findall(r"\d+", draft.text)
-                )
+                low, high = sorted(int(digits) for digits in re.findall(r"\d+", draft.text))
                 self.assertEqual(split_of(draft.key), split_of(f"{task} {low} {high}"))
 
     def test_one_in_ten_is_held_out(self) -> None:
-        held_out = sum(
-            split_of(f"add {a} {b}") == "held-out" for a in range(99) for b in range(99)
-        )
+        held_out = sum(split_of(f"add {a} {b}") == "held-out" for a in range(99) for b in range(99))
         self.assertAlmostEqual(held_out / 99**2, 0.1, delta=0.01)
 
 
@@ -86,9 +76,7 @@ class PackTest(unittest.TestCase):
             alone = score_paths(
                 model, [question.prefix + answer_tokens(answer) for answer in answers]
             )
-            torch.testing.assert_close(
-                packed[row], torch.tensor(alone), rtol=1e-4, atol=1e-5
-            )
+            torch.testing.assert_close(packed[row], torch.tensor(alone), rtol=1e-4, atol=1e-5)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,7 @@ PATHS_A_FORWARD: Final = 4096
 def load(folder: Path) -> PreTrainedModel:
     """The stored model in float32, on the GPU when there is one."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = AutoModelForSequenceClassification.from_pretrained(
-        folder, dtype=torch.float32
-    )
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     return model.eval().to(device)
 
 
@@ -37,9 +35,7 @@ def score_paths(model: PreTrainedModel, paths: list[list[int]]) -> list[float]:
     for begin in range(0, len(order), PATHS_A_FORWARD):
         chosen = order[begin : begin + PATHS_A_FORWARD]
         longest = len(paths[chosen[-1]])
-        rows = [
-            paths[index] + [pad] * (longest - len(paths[index])) for index in chosen
-        ]
+        rows = [paths[index] + [pad] * (longest - len(paths[index])) for index in chosen]
         tokens = torch.tensor(rows, device=model.device)
         logits = model(input_ids=tokens, attention_mask=(tokens != pad).long()).logits
         for index, score in zip(chosen, logits.squeeze(-1).tolist(), strict=True):
@@ -65,13 +61,9 @@ def right_wins(model: PreTrainedModel, questions: list[Question]) -> list[bool]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0] if __doc__ else None
-    )
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--model", type=Path, default=Path(__file__).parent / "model")
-    parser.add_argument(
-        "--questions", type=int, default=2400, help="per candidate count"
-    )
+    parser.add_argument("--questions", type=int, default=2400, help="per candidate count")
     parser.add_argument("--candidates", type=int, nargs="*", default=CANDIDATE_COUNTS)
     parser.add_argument("--seed", type=int, default=SEED)
     args = parser.parse_args()
@@ -83,20 +75,12 @@ def main() -> None:
         total = 0
         for task in TASKS:
             rng = random.Random(f"{args.seed} evaluate {task} {count}")
-            wins = right_wins(
-                model, [draw(rng, task, "held-out", count - 1) for _ in range(each)]
-            )
+            wins = right_wins(model, [draw(rng, task, "held-out", count - 1) for _ in range(each)])
             total += sum(wins)
             shares[task].append(f"{sum(wins) / each:.2%}")
         shares["all"].append(f"{total / (each * len(TASKS)):.2%}")
-    print(
-        f"{each} held-out questions a task, {each * len(TASKS)} in all; right answer first:\n"
-    )
-    print(
-        "| task | "
-        + " | ".join(f"{count} candidates" for count in args.candidates)
-        + " |"
-    )
+    print(f"{each} held-out questions a task, {each * len(TASKS)} in all; right answer first:\n")
+    print("| task | " + " | ".join(f"{count} candidates" for count in args.candidates) + " |")
     print("| --- |" + " ---: |" * len(args.candidates))
     for task, cells in shares.items():
         print(f"| {task} | " + " | ".join(cells) + " |")

@@ -55,20 +55,16 @@ def winner(question: dict[str, Any], scores: list[float], right: str) -> dict[st
         "index": best,
         "winner": question["candidates"][best]["id"],
         "right": right,
-        "score": round(scores[best], 6),
-        "margin": round(scores[best] - second, 6),
+        "score": round(scores[best], 3),
+        "margin": round(scores[best] - second, 3),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0] if __doc__ else None
-    )
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     here = Path(__file__).parent
     parser.add_argument("--model", type=Path, default=here / "model")
-    parser.add_argument(
-        "--out", type=Path, default=here, help="folder for the two files"
-    )
+    parser.add_argument("--out", type=Path, default=here, help="folder for the two files")
     parser.add_argument("--seed", type=int, default=SEED)
     args = parser.parse_args()
 
@@ -77,18 +73,15 @@ def main() -> None:
     winners = []
     for question in questions:
         paths = [question["prefix"] + one["tokens"] for one in question["candidates"]]
-        winners.append(
-            winner(question, score_paths(model, paths), rights[question["id"]])
-        )
+        winners.append(winner(question, score_paths(model, paths), rights[question["id"]]))
     won = sum(entry["winner"] == entry["right"] for entry in winners)
     lines = "".join(json.dumps(question) + "\n" for question in questions)
     (args.out / "questions.jsonl").write_text(lines)
     stored = {
         "computed_with": WINNERS_NOTE,
         "seed": args.seed,
-        "questions": len(questions),
         "right_winners": won,
-        "winners": winners,
+        "questions": winners,
     }
     (args.out / "winners.json").write_text(json.dumps(stored, indent=2) + "\n")
     lengths = [

@@ -105,9 +105,8 @@ def main() -> int:
     show_route(response["stats"])
     print(f"forest picture   {picture}")
     right = sum(entry["winner"] == entry["right"] for entry in stored)
-    print(
-        f"{sum(same)} of {len(stored)} stored winners won; {right} of {len(stored)} of them are right"
-    )
+    count = len(stored)
+    print(f"{sum(same)} of {count} stored winners won; {right} of the {count} are right")
     return 0 if all(same) else 1
 
 

@@ -66,9 +66,7 @@ def split_of(key: str) -> Split:
     return "held-out" if hashlib.blake2s(key.encode()).digest()[0] < 26 else "train"
 
 
-def _take(
-    rng: random.Random, pool: set[str], count: int, first: list[str]
-) -> list[str]:
+def _take(rng: random.Random, pool: set[str], count: int, first: list[str]) -> list[str]:
     """`count` entries: those of `first` lead, the others of the pool follow in random order."""
     # Sorted, since the order of a set of strings changes from one Python process to the next.
     rest = sorted(pool.difference(first))
@@ -83,10 +81,7 @@ def near_numbers(
     digits = str(value)
     offsets = [*range(1, 13), *range(20, 100, 10), 100]
     pool = {
-        str(value + sign * off)
-        for off in offsets
-        for sign in (1, -1)
-        if value + sign * off >= 0
+        str(value + sign * off) for off in offsets for sign in (1, -1) if value + sign * off >= 0
     }
     for place in range(len(digits)):
         head, tail = digits[:place], digits[place + 1 :]
@@ -95,9 +90,7 @@ def near_numbers(
         if tail:
             pool.add(head + tail[0] + digits[place] + tail[1:])
     leads = [str(number) for number in first if number >= 0]
-    pool = {
-        entry for entry in pool if entry == "0" or entry.strip() and entry[0] != "0"
-    }
+    pool = {entry for entry in pool if entry == "0" or (entry.strip() and entry[0] != "0")}
     span = 40
     while len(pool) < count + 1:
         pool.add(str(max(0, value + rng.randint(-span, span))))
@@ -112,21 +105,11 @@ def _edit(rng: random.Random, text: str, alphabet: str) -> str:
     kind = rng.random()
     place = rng.randrange(len(text))
     if kind < 0.30:
-        other = (
-            min(place + 1, len(text) - 1)
-            if rng.random() < 0.6
-            else rng.randrange(len(text))
-        )
+        other = min(place + 1, len(text) - 1) if rng.random() < 0.6 else rng.randrange(len(text))
         low, high = sorted((place, other))
         if low == high:
             return text
-        return (
-            text[:low]
-            + text[high]
-            + text[low + 1 : high]
-            + text[low]
-            + text[high + 1 :]
-        )
+        return text[:low] + text[high] + text[low + 1 : high] + text[low] + text[high + 1 :]
     if kind < 0.70:
         return text[:place] + rng.choice(alphabet) + text[place + 1 :]
     if kind < 0.80:
@@ -160,9 +143,7 @@ def _word(rng: random.Random) -> str:
             return word
     start = rng.random() < 0.8
     return "".join(
-        rng.choice(
-            _CONSONANTS if (place % 2 == 0) == start or rng.random() < 0.15 else _VOWELS
-        )
+        rng.choice(_CONSONANTS if (place % 2 == 0) == start or rng.random() < 0.15 else _VOWELS)
         for place in range(rng.randint(4, 7))
     )
 
@@ -171,18 +152,14 @@ def _add(rng: random.Random) -> Draft:
     a, b = rng.randint(10, 999), rng.randint(10, 999)
     key = f"add {min(a, b)} {max(a, b)}"
     value = a + b
-    return Draft(
-        key, f"What is {a} + {b}?", str(value), lambda n: near_numbers(rng, value, n)
-    )
+    return Draft(key, f"What is {a} + {b}?", str(value), lambda n: near_numbers(rng, value, n))
 
 
 def _sub(rng: random.Random) -> Draft:
     b, a = sorted((rng.randint(10, 999), rng.randint(10, 999)))
     value = a - b
     key = f"sub {a} {b}"
-    return Draft(
-        key, f"What is {a} - {b}?", str(value), lambda n: near_numbers(rng, value, n)
-    )
+    return Draft(key, f"What is {a} - {b}?", str(value), lambda n: near_numbers(rng, value, n))
 
 
 def _mul(rng: random.Random) -> Draft:
@@ -204,9 +181,7 @@ def _compare(rng: random.Random) -> Draft:
     numbers = {base}
     while len(numbers) < 3:
         numbers.add(
-            int(near_numbers(rng, base, 1)[0])
-            if rng.random() < 0.6
-            else rng.randint(10, 999)
+            int(near_numbers(rng, base, 1)[0]) if rng.random() < 0.6 else rng.randint(10, 999)
         )
     if rng.random() < 0.5:
         numbers.add(rng.randint(10, 999))

@@ -19,9 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import Qwen3Config, Qwen3ForSequenceClassification
 
 PAD: Final = 0  # a byte that no question contains
-ROW_TOKENS: Final = (
-    216  # the longest prefix with eight of its longest answers, in eights
-)
+ROW_TOKENS: Final = 216  # the longest prefix with eight of its longest answers, in eights
 CANDIDATES: Final = 8
 WARMUP_STEPS: Final = 300
 # The steps over which the speed is measured, to find out how many fit into the time.
@@ -29,10 +27,10 @@ MEASURED_STEPS: Final = range(100, 200)
 
 
 class Batch(NamedTuple):
-    """Rows of one prefix and its candidates.
+    """Rows of one prefix and its candidates, all int16: little to hand from worker to trainer.
 
-    All int16, which keeps what the workers hand over small. tokens, positions and branches are
-    [rows, ROW_TOKENS]: branch 0 is the prefix, candidate i is branch i + 1, padding is -1. ends [rows, CANDIDATES] is where each candidate's last token
+    tokens, positions and branches are [rows, ROW_TOKENS]: branch 0 is the prefix, candidate i is
+    branch i + 1, padding is -1. ends [rows, CANDIDATES] is where each candidate's last token
     stands; rights [rows] is the right candidate's index.
     """
 
@@ -96,8 +94,7 @@ class TrainingBatches(Dataset[Batch]):
         rng = random.Random(f"{self.seed} train {index}")
         names = list(TASKS)
         questions = [
-            draw(rng, names[row % len(names)], "train", CANDIDATES - 1)
-            for row in range(self.rows)
+            draw(rng, names[row % len(names)], "train", CANDIDATES - 1) for row in range(self.rows)
         ]
         return pack(questions, rng)
 
@@ -181,9 +178,7 @@ def train(
             now = time.monotonic()
             if step == MEASURED_STEPS.stop:
                 step_seconds = (now - measured_from) / len(MEASURED_STEPS)
-                steps = step + max(
-                    1, int((started + args.seconds - now) / step_seconds)
-                )
+                steps = step + max(1, int((started + args.seconds - now) / step_seconds))
                 print(f"{step_seconds * 1e3:.2f} ms a step: {steps} steps", flush=True)
             measured_from = now
         for group in optimizer.param_groups:
@@ -211,25 +206,15 @@ def train(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0] if __doc__ else None
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder for the trained model"
-    )
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, required=True, help="folder for the trained model")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument(
-        "--steps", type=int, help="default: as many as fit into --seconds"
-    )
+    parser.add_argument("--steps", type=int, help="default: as many as fit into --seconds")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--rows", type=int, default=512, help="questions a step")
     parser.add_argument("--peak", type=float, default=2e-3, help="peak learning rate")
-    parser.add_argument(
-        "--workers", type=int, default=14, help="processes that draw questions"
-    )
-    parser.add_argument(
-        "--report", type=int, default=200, help="steps between lines of output"
-    )
+    parser.add_argument("--workers", type=int, default=14, help="processes that draw questions")
+    parser.add_argument("--report", type=int, default=200, help="steps between lines of output")
     parser.add_argument("--compile", action="store_true", help="compile the layers")
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=8)

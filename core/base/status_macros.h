@@ -15,6 +15,8 @@
     }                                                                       \
   } while (false)
 
+// A target that may declare a variable cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define CANOPY_CONCAT_INNER_(a, b) a##b
 #define CANOPY_CONCAT_(a, b) CANOPY_CONCAT_INNER_(a, b)
 
@@ -28,5 +30,6 @@
     return std::move(status_or).status();                            \
   }                                                                  \
   target = std::move(status_or).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // CORE_BASE_STATUS_MACROS_H_

@@ -202,13 +202,13 @@ void Engine::DeviceLoop() {
       queued_tokens_ -= entry.tokens;
       running_ = true;
     }
-    AnswerNext(std::move(entry));
+    Answer(entry);
     absl::MutexLock lock(&mutex_);
     running_ = false;
   }
 }
 
-void Engine::AnswerNext(Entry entry) {
+void Engine::Answer(const Entry& entry) {
   absl::StatusOr<ScoreResult> result = healthy() ? Run(entry) : UnhealthyError();
   if (absl::IsUnavailable(result.status()) && healthy_.exchange(false)) {
     LogError("device_lost", {{"error", std::string(result.status().message())}});

@@ -92,7 +92,7 @@ class Engine {
   ModelRunner* FindRunner(absl::string_view name) const;
   RouteOptions EffectiveRoute(const ScoreJob& job, const ModelInfo& model) const;
   void DeviceLoop();
-  void AnswerNext(Entry entry);
+  void Answer(const Entry& entry);
   absl::StatusOr<ScoreResult> Run(const Entry& entry);
   void LogFallbackOnce(const Route& route);
 

@@ -107,7 +107,8 @@ class PlanPass {
 
 // Plans `batch` and runs it; where the device has no memory for a part, all again in parts of half
 // that size, down to single paths.
-absl::StatusOr<RequestPlan> RunHalving(const ScoreJob& job, std::shared_ptr<const PathBatch> batch,
+absl::StatusOr<RequestPlan> RunHalving(const ScoreJob& job,
+                                       const std::shared_ptr<const PathBatch>& batch,
                                        const std::vector<int32_t>& path_map,
                                        const RouteOptions& route, int64_t budget_tokens,
                                        ModelRunner& runner, ScoreResult& result) {

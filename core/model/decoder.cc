@@ -44,7 +44,7 @@ at::Tensor Decoder::Attend(const LayerWeights& layer, const at::Tensor& hidden,
 }
 
 void Decoder::FinishLayer(const LayerWeights& layer, const at::Tensor& attended,
-                          at::Tensor hidden) const {
+                          const at::Tensor& hidden) const {
   // The residual sums happen inside the products: one pass over memory less, one rounding less.
   hidden.addmm_(attended, layer.output.t());
   if (layer.output_bias.defined()) {

@@ -25,7 +25,8 @@ class Decoder {
   at::Tensor Attend(const LayerWeights& layer, const at::Tensor& hidden,
                     const TreeContext& context) const;
   // Adds the attention's projection and then the MLP to `hidden` in place; both [rows, ...].
-  void FinishLayer(const LayerWeights& layer, const at::Tensor& attended, at::Tensor hidden) const;
+  void FinishLayer(const LayerWeights& layer, const at::Tensor& attended,
+                   const at::Tensor& hidden) const;
 
   const ModelConfig config_;
   const DecoderWeights weights_;

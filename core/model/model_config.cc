@@ -187,19 +187,21 @@ absl::Status ReadRopeObject(const json& rope, absl::string_view name,
   if (!rope.is_object()) {
     return Refuse(name, rope, "an object");
   }
+  // First, so that a scaled type is named rather than one of its factors.
+  for (const char* key : {"rope_type", "type"}) {
+    if (const json* type = FindValue(rope, key); type != nullptr && *type != "default") {
+      return Refuse(absl::StrCat(name, ".", key), *type, "\"default\"");
+    }
+  }
   for (const auto& [key, value] : rope.items()) {
     const std::string path = absl::StrCat(name, ".", key);
     if (key == "rope_theta") {
       CANOPY_RETURN_IF_ERROR(ReadNumber(value, path, kMaxRopeTheta, &theta->emplace()));
-    } else if (key == "rope_type" || key == "type") {
-      if (value != "default") {
-        return Refuse(path, value, "\"default\"");
-      }
     } else if (key == "partial_rotary_factor") {
       if (value != 1.0) {
         return Refuse(path, value, "1.0");
       }
-    } else {
+    } else if (key != "rope_type" && key != "type") {
       return Refuse(path, value, "only rope_theta and rope_type \"default\"");
     }
   }

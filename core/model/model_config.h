@@ -48,7 +48,7 @@ struct ModelConfig {
 // or incomplete JSON, for sizes out of range, and for everything that would change the computation
 // in a way we do not know: sliding windows, scaled or partial RoPE, quantisation, other activations
 // and architectures. A missing rope_theta is an error: a default would be silently wrong.
-absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json);
+absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view text);
 
 // `path` is a config.json or a folder that holds one. NOT_FOUND when there is none; errors of
 // ParseModelConfig with the path in front.

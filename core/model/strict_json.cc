@@ -113,6 +113,10 @@ absl::StatusOr<json> ParseStrictJson(absl::string_view text, const JsonLimits& l
     return absl::InvalidArgumentError(
         absl::StrCat("JSON of ", text.size(), " bytes exceeds ", limits.max_bytes));
   }
+  // The parser would take a NUL byte for the end and ignore the rest.
+  if (const size_t nul = text.find('\0'); nul != absl::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("not JSON at byte ", nul));
+  }
   StrictBuilder builder(limits);
   // The parser reports every error through the builder, which keeps the first.
   static_cast<void>(json::sax_parse(text.begin(), text.end(), &builder));

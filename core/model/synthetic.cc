@@ -36,26 +36,21 @@ uint64_t TensorSeed(uint64_t seed, absl::string_view name) {
   return state;
 }
 
-// The sum of the four 16-bit lanes.
-uint64_t AddLanes(uint64_t word) {
-  constexpr uint64_t kEvenLanes = 0x0000FFFF0000FFFF;
-  const uint64_t pairs = (word & kEvenLanes) + ((word >> 16) & kEvenLanes);
-  return (pairs & 0xFFFFFFFF) + (pairs >> 32);
-}
-
 // Twelve uniform 16-bit numbers add up to very nearly a normal one of deviation 2^16 in integer
 // arithmetic alone: fast, and equal on every machine, which logarithms are not.
 void FillNormal(uint64_t state, float mean, float deviation, absl::Span<float> values) {
+  constexpr uint64_t kEvenLanes = 0x0000FFFF0000FFFF;
   constexpr int64_t kMeanOfSum = 12 * 65535 / 2;
   constexpr float kUnit = 1.0F / 65536;
   for (float& value : values) {
-    uint64_t sum = 0;
+    uint64_t pairs = 0;  // Two sums of six in one word.
     for (int i = 0; i < 3; ++i) {
       state += kSplitMixIncrement;
-      sum += AddLanes(Mix(state));
+      const uint64_t word = Mix(state);
+      pairs += (word & kEvenLanes) + ((word >> 16) & kEvenLanes);
     }
-    const float normal = static_cast<float>(static_cast<int64_t>(sum) - kMeanOfSum) * kUnit;
-    value = mean + deviation * normal;
+    const auto sum = static_cast<int64_t>((pairs & 0xFFFFFFFF) + (pairs >> 32));
+    value = mean + deviation * (static_cast<float>(sum - kMeanOfSum) * kUnit);
   }
 }
 

@@ -14,8 +14,8 @@ namespace canopy {
 inline constexpr int64_t kMaxSyntheticBytes = 40'000'000'000;
 
 // The tensors of ExpectedTensors under their canonical names, float32: norms 1 + noise of standard
-// deviation 1/64, all else normal with mean 0 and standard deviation 0.02. A tensor's values depend
-// only on `seed`, its name and its size, and are the same bits on every machine.
+// deviation 1/64, all else normal with mean 0 and standard deviation 0.02. Value i of a tensor
+// depends only on `seed`, the tensor's name and i, and has the same bits on every machine.
 //
 // RESOURCE_EXHAUSTED when they need more than `max_bytes` or memory is short.
 absl::StatusOr<WeightSource> MakeSyntheticWeights(const ModelConfig& config, uint64_t seed = 0,

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "c10/core/InferenceMode.h"
 #include "core/base/status_macros.h"
 #include "core/model/tree_context.h"
@@ -10,6 +12,20 @@
 #include "core/ops/torch_guard.h"
 
 namespace canopy {
+namespace {
+
+// On CUDA a token outside the table would cost the process its device, so nobody is trusted.
+absl::Status CheckTokens(absl::Span<const int32_t> tokens, int64_t vocab_size) {
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= vocab_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token ", token, " is outside the vocabulary of ", vocab_size));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
                          const at::TensorOptions& options)
@@ -24,6 +40,7 @@ absl::StatusOr<std::unique_ptr<TreeEncoder>> TreeEncoder::Create(const ModelConf
 
 absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
                                                absl::Span<const int32_t> slots) const {
+  CANOPY_RETURN_IF_ERROR(CheckTokens(plan.grid.token_ids, config_.vocab_size));
   return GuardTorch("forward", [&]() -> absl::StatusOr<at::Tensor> {
     const c10::InferenceMode inference;
     CANOPY_ASSIGN_OR_RETURN(const TreeContext context,

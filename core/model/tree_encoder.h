@@ -26,8 +26,8 @@ class TreeEncoder {
 
   // Final-norm hidden states [slots, hidden] at the given flat grid slots of the plan, in their
   // order, on the device in the compute dtype: TreePlan::endpoints gives a vector a path.
-  // Token ids must be inside the vocabulary. INVALID_ARGUMENT for a slot outside the grid;
-  // otherwise what GuardTorch returns.
+  // INVALID_ARGUMENT for a token outside the vocabulary or a slot outside the grid;
+  // FAILED_PRECONDITION for a backend that does not run here; otherwise what GuardTorch returns.
   absl::StatusOr<at::Tensor> Encode(const TreePlan& plan, absl::Span<const int32_t> slots) const;
 
   const ModelConfig& config() const { return config_; }

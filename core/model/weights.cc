@@ -16,8 +16,9 @@
 namespace canopy {
 namespace {
 
-// Copies `view` into `target` of the same number of elements, converting type and device.
-void CopyWeight(const TensorView& view, at::Tensor target) {
+// Copies `view` into the memory of `target`, of the same number of elements, converting type and
+// device.
+void CopyWeight(const TensorView& view, const at::Tensor& target) {
   const at::ScalarType stored = view.dtype == DType::kBFloat16 ? at::kBFloat16 : at::kFloat;
   const auto address = reinterpret_cast<uintptr_t>(view.bytes.data());
   at::Tensor source;

@@ -1,12 +1,12 @@
 #include "core/ops/torch_guard.h"
 
-#include <array>
 #include <exception>
 #include <new>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "c10/util/Exception.h"
 #include "core/base/logging.h"
 
@@ -14,7 +14,7 @@ namespace canopy {
 namespace {
 
 // LibTorch throws its base error type for several of these, so the text is all there is to go by.
-constexpr std::array<absl::string_view, 6> kOutOfMemoryTexts = {
+constexpr absl::string_view kOutOfMemoryTexts[] = {
     "out of memory",
     "not enough memory",
     "can't allocate memory",
@@ -22,7 +22,7 @@ constexpr std::array<absl::string_view, 6> kOutOfMemoryTexts = {
     "cudaErrorMemoryAllocation",
     "CUDNN_STATUS_ALLOC_FAILED",
 };
-constexpr std::array<absl::string_view, 9> kLostDeviceTexts = {
+constexpr absl::string_view kLostDeviceTexts[] = {
     "illegal memory access",
     "device-side assert",
     "unspecified launch failure",
@@ -34,8 +34,7 @@ constexpr std::array<absl::string_view, 9> kLostDeviceTexts = {
     "CUDA-capable device(s) is/are busy or unavailable",
 };
 
-template <size_t kSize>
-bool ContainsAny(absl::string_view text, const std::array<absl::string_view, kSize>& parts) {
+bool ContainsAny(absl::string_view text, absl::Span<const absl::string_view> parts) {
   for (const absl::string_view part : parts) {
     if (absl::StrContains(text, part)) {
       return true;

@@ -53,9 +53,12 @@ TEST(TorchGuardTest, StickyCudaErrorsAreUnavailable) {
   }
 }
 
-TEST(TorchGuardTest, CublasAllocationFailureIsResourceExhausted) {
-  EXPECT_EQ(StatusOfText("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate").code(),
-            absl::StatusCode::kResourceExhausted);
+TEST(TorchGuardTest, OutOfMemoryTextsAreResourceExhausted) {
+  for (const char* text : {"CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate",
+                           "DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes",
+                           "CUDA error: out of memory"}) {
+    EXPECT_EQ(StatusOfText(text), absl::ResourceExhaustedError("step: out of memory"));
+  }
 }
 
 TEST(TorchGuardTest, OtherErrorsAreInternalWithoutTraces) {

@@ -87,15 +87,14 @@ void RunTrie::AddPath(int32_t path, int32_t shared_tokens) {
     if (position == size) {
       break;
     }
-    int32_t child = FindChild(last, suffix[position]);
-    if (child == kNone) {
-      child = AddChild(last, path, position);
+    const Child child = FindOrAddChild(last, path, position);
+    if (child.added) {
       position = size;
     } else {
-      const Run& run = runs_[child];
+      const Run& run = runs_[child.index];
       position += CommonPrefix(batch_.Tokens({run.begin, run.size}), suffix.subspan(position));
     }
-    open_.push_back(child);
+    open_.push_back(child.index);
   }
   int32_t& last_path = runs_[open_.back()].last_path;
   next_path_[path] = last_path;
@@ -123,47 +122,48 @@ void RunTrie::Split(int32_t index, int32_t position) {
   upper.last_path = kNone;
 }
 
-int32_t RunTrie::FindChild(int32_t parent, int32_t token) const {
-  const Run& run = runs_[parent];
-  if (run.child_table != kNone) {
-    const auto found = children_.find(ChildKey(run.child_table, token));
-    return found == children_.end() ? kNone : found->second;
-  }
-  int32_t child = run.first_child;
-  while (child != kNone && runs_[child].token != token) {
-    child = runs_[child].next_sibling;
-  }
-  return child;
-}
-
-// The new run holds the rest of the path's suffix.
-int32_t RunTrie::AddChild(int32_t parent, int32_t path, int32_t position) {
+RunTrie::Child RunTrie::FindOrAddChild(int32_t parent, int32_t path, int32_t position) {
   const TokenSpan& suffix = batch_.suffixes[path];
-  const auto child_index = static_cast<int32_t>(runs_.size());
-  Run child;
+  const int32_t token = batch_.tokens[suffix.begin + position];
+  const auto new_index = static_cast<int32_t>(runs_.size());
+  if (const int32_t table = runs_[parent].child_table; table != kNone) {
+    const auto [entry, added] = children_.try_emplace(ChildKey(table, token), new_index);
+    if (!added) {
+      return {entry->second, false};
+    }
+  } else {
+    for (int32_t child = runs_[parent].first_child; child != kNone;
+         child = runs_[child].next_sibling) {
+      if (runs_[child].token == token) {
+        return {child, false};
+      }
+    }
+  }
+  Run& child = runs_.emplace_back();  // in place: a copy would wait for the table's cache miss
   child.begin = suffix.begin + position;
   child.size = suffix.size - position;
   child.end = suffix.size;
-  child.token = batch_.tokens[child.begin];
-  runs_.push_back(child);
+  child.token = token;
+  AppendChild(parent, new_index);
+  return {new_index, true};
+}
 
+void RunTrie::AppendChild(int32_t parent, int32_t child) {
   Run& run = runs_[parent];
   if (run.first_child == kNone) {
-    run.first_child = child_index;
+    run.first_child = child;
   } else {
-    runs_[run.last_child].next_sibling = child_index;
+    runs_[run.last_child].next_sibling = child;
   }
-  run.last_child = child_index;
+  run.last_child = child;
   ++run.num_children;
-  if (run.child_table != kNone) {
-    children_.emplace(ChildKey(run.child_table, child.token), child_index);
-  } else if (run.num_children > kMaxListedChildren) {
+  if (run.child_table == kNone && run.num_children > kMaxListedChildren) {
     IndexChildren(parent);
   }
-  return child_index;
 }
 
 void RunTrie::IndexChildren(int32_t parent) {
+  children_.reserve(batch_.num_paths());  // rehashing on the way costs more
   Run& run = runs_[parent];
   run.child_table = num_tables_++;
   for (int32_t child = run.first_child; child != kNone; child = runs_[child].next_sibling) {

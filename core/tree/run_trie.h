@@ -48,12 +48,19 @@ class RunTrie {
   int64_t num_nodes() const;
 
  private:
+  struct Child {
+    int32_t index = kNone;
+    bool added = false;
+  };
+
   void AddQuestion(int32_t question);
   void AddPath(int32_t path, int32_t shared_tokens);
   // Cuts the run in two so that it ends before suffix position `position`, which lies inside it.
   void Split(int32_t index, int32_t position);
-  int32_t FindChild(int32_t parent, int32_t token) const;
-  int32_t AddChild(int32_t parent, int32_t path, int32_t position);
+  // The child of `parent` whose first token the path has at suffix position `position`. A new one
+  // holds the rest of the path.
+  Child FindOrAddChild(int32_t parent, int32_t path, int32_t position);
+  void AppendChild(int32_t parent, int32_t child);
   void IndexChildren(int32_t parent);
 
   const PathBatch& batch_;

@@ -26,32 +26,27 @@ def clang_format() -> list[str]:
     return run("clang-format", "--dry-run", "-Werror", *files) if files else []
 
 
-def torch_include() -> list[str]:
-    """Include flags of the LibTorch that the build uses."""
-    home = os.environ.get("TORCH_HOME") or str(
-        next((ROOT / ".venv" / "lib").glob("python3*/site-packages/torch"))
+def bazel_info(key: str) -> Path:
+    """A folder of this checkout's build."""
+    command = ["bazel", "info", key]
+    return Path(
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     )
-    return [f"-isystem{home}/include"]
-
-
-def cuda_include() -> list[str]:
-    """Include flags of CUDA's headers, or of what stands for them."""
-    homes = list((ROOT / ".venv" / "lib").glob("python3*/site-packages/nvidia/cu13"))
-    if os.environ.get("CUDA_HOME"):
-        homes.append(Path(os.environ["CUDA_HOME"]))
-    found = [home / "include" for home in homes if (home / "include/cuda_runtime_api.h").exists()]
-    return [f"-isystem{found[0] if found else 'kernels/no_cuda'}"]
 
 
 def clang_tidy() -> list[str]:
     """One process a file; the checks are in .clang-tidy."""
+    generated = bazel_info("bazel-bin")
+    external = bazel_info("output_base") / "external"
     flags = [
         "-std=c++17",
         "-I.",
-        "-isystembazel-bin/proto",
-        "-isystembazel-bin/third_party/googleapis",
-        *torch_include(),
-        *cuda_include(),
+        f"-isystem{generated}/proto",
+        f"-isystem{generated}/third_party/googleapis",
+        f"-isystem{external}/torch/include",
+        # Where there is no CUDA, what stands for it.
+        f"-isystem{external}/cuda/include",
+        "-isystemkernels/no_cuda",
     ]
     files = [str(path) for path in source_files(".cc")]
 

@@ -1,0 +1,218 @@
+#include "client/answer_json.h"
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "client/enum_names.h"
+#include "client/tensor.h"
+#include "nlohmann/json.hpp"
+
+namespace canopy::client {
+namespace {
+
+// Keys stay in the order in which they are written, and float keeps its shortest form: 0.1, not
+// 0.10000000149011612.
+using Json = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::string, bool, int64_t,
+                                  uint64_t, float>;
+
+std::string Dump(const Json& json) {
+  return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/true,
+                   Json::error_handler_t::replace);
+}
+
+template <typename List>
+Json ListOf(const List& list) {
+  Json json = Json::array();
+  for (const auto& value : list) {
+    json.push_back(value);
+  }
+  return json;
+}
+
+template <typename List>
+void AddList(const char* key, const List& list, Json* json) {
+  if (!list.empty()) {
+    (*json)[key] = ListOf(list);
+  }
+}
+
+template <typename Messages, typename Convert>
+Json Converted(const Messages& messages, Convert convert) {
+  Json json = Json::array();
+  for (const auto& message : messages) {
+    json.push_back(convert(message));
+  }
+  return json;
+}
+
+Json TopLogprobsJson(const v1::TopLogprobs& top) {
+  return {{"ids", ListOf(top.ids())}, {"logprobs", ListOf(top.logprobs())}};
+}
+
+bool HasPerToken(const v1::CandidateResult& result) {
+  return !(result.token_logprobs().empty() && result.entropy().empty() &&
+           result.min_logit().empty() && result.top_logprobs().empty());
+}
+
+Json CandidateJson(const v1::CandidateResult& result) {
+  Json json = {{"id", result.id()}, {"tokens", result.tokens()}};
+  if (result.has_score()) {
+    json["score"] = result.score();
+  }
+  AddList("label_scores", result.label_scores(), &json);
+  if (result.has_probability()) {
+    json["probability"] = result.probability();
+  }
+  if (!result.unscored_reason().empty()) {
+    json["unscored_reason"] = result.unscored_reason();
+  }
+  if (HasPerToken(result)) {
+    json["first_scored_token"] = result.first_scored_token();
+  }
+  AddList("token_logprobs", result.token_logprobs(), &json);
+  if (result.has_sum_logprob()) {
+    json["sum_logprob"] = result.sum_logprob();
+  }
+  AddList("entropy", result.entropy(), &json);
+  AddList("min_logit", result.min_logit(), &json);
+  AddList("max_logit", result.max_logit(), &json);
+  AddList("values", result.values(), &json);
+  if (!result.top_logprobs().empty()) {
+    json["top_logprobs"] = Converted(result.top_logprobs(), TopLogprobsJson);
+  }
+  return json;
+}
+
+Json QuestionJson(const v1::QuestionResult& result) {
+  Json json = {{"id", result.id()}, {"candidates", Converted(result.candidates(), CandidateJson)}};
+  if (result.has_boolean()) {
+    json["boolean"] = {{"probability", result.boolean().probability()},
+                       {"value", result.boolean().value()}};
+  } else if (result.has_choice()) {
+    const v1::ChoiceAnswer& choice = result.choice();
+    json["choice"] = {{"index", choice.index()},
+                      {"id", choice.id()},
+                      {"probability", choice.probability()},
+                      {"margin", choice.margin()}};
+  } else if (result.has_score()) {
+    json["score"] = {{"level", result.score().level()}, {"expected", result.score().expected()}};
+  }
+  AddList("distribution", result.distribution(), &json);
+  return json;
+}
+
+Json VectorRows(const v1::ScoreResponse& response) {
+  const v1::Tensor& vectors = response.vectors();
+  Json rows = Json::array();
+  for (const v1::QuestionResult& question : response.results()) {
+    for (const v1::CandidateResult& candidate : question.candidates()) {
+      const uint64_t offset = rows.size() * vectors.shape(1);
+      Json row;
+      for (uint64_t i = 0; candidate.unscored_reason().empty() && i < vectors.shape(1); ++i) {
+        row.push_back(ElementAt(vectors.data(), vectors.dtype(), offset + i));
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+Json VectorsJson(const v1::ScoreResponse& response) {
+  const v1::Tensor& vectors = response.vectors();
+  Json json = {{"dtype", EnumName(vectors.dtype())}, {"shape", ListOf(vectors.shape())}};
+  if (vectors.dtype() == v1::DTYPE_FLOAT32) {
+    json["rows"] = VectorRows(response);
+  } else {
+    json["base64"] = absl::Base64Escape(vectors.data());
+  }
+  return json;
+}
+
+Json StatsJson(const v1::Stats& stats) {
+  return {{"backend", EnumName(stats.backend())},
+          {"policy", EnumName(stats.policy())},
+          {"reason", stats.reason()},
+          {"layout", stats.layout()},
+          {"path_tokens", stats.path_tokens()},
+          {"input_tokens", stats.input_tokens()},
+          {"unique_tokens", stats.unique_tokens()},
+          {"forest_tokens", stats.forest_tokens()},
+          {"computed_tokens", stats.computed_tokens()},
+          {"cached_tokens", stats.cached_tokens()},
+          {"mask_bytes", stats.mask_bytes()},
+          {"segment_groups", stats.segment_groups()},
+          {"parts", stats.parts()},
+          {"batch_requests", stats.batch_requests()},
+          {"decode_ms", stats.decode_ms()},
+          {"queue_ms", stats.queue_ms()},
+          {"plan_ms", stats.plan_ms()},
+          {"device_ms", stats.device_ms()},
+          {"encode_ms", stats.encode_ms()},
+          {"total_ms", stats.total_ms()}};
+}
+
+Json NodeJson(const v1::TreeNode& node) {
+  return {{"parent", node.parent()},
+          {"start_depth", node.start_depth()},
+          {"tokens", ListOf(node.tokens())},
+          {"candidates", ListOf(node.candidates())}};
+}
+
+Json TreeJson(const v1::QuestionTree& tree) {
+  return {{"id", tree.id()}, {"nodes", Converted(tree.nodes(), NodeJson)}};
+}
+
+Json ModelJson(const v1::Model& model) {
+  Json limits = Json::object();
+  // A protobuf map has no order of its own.
+  for (const auto& [name, value] :
+       std::map<std::string, uint64_t>(model.limits().begin(), model.limits().end())) {
+    limits[name] = value;
+  }
+  return {{"name", model.name()},
+          {"version", model.version()},
+          {"fingerprint", model.fingerprint()},
+          {"architecture", model.architecture()},
+          {"parameters", model.parameters()},
+          {"hidden_size", model.hidden_size()},
+          {"vocab_size", model.vocab_size()},
+          {"max_path_tokens", model.max_path_tokens()},
+          {"heads", ListOf(model.heads())},
+          {"dtype", model.dtype()},
+          {"device", model.device()},
+          {"support", model.support()},
+          {"support_reason", model.support_reason()},
+          {"default_policy", EnumName(model.default_policy())},
+          {"limits", limits},
+          {"vocabulary_hash", model.vocabulary_hash()},
+          {"build", model.build()}};
+}
+
+}  // namespace
+
+std::string ScoreResponseToJson(const v1::ScoreResponse& response) {
+  Json json = {{"request_id", response.request_id()},
+               {"model", response.model()},
+               {"model_version", response.model_version()},
+               {"model_fingerprint", response.model_fingerprint()},
+               {"results", Converted(response.results(), QuestionJson)}};
+  if (response.has_vectors()) {
+    json["vectors"] = VectorsJson(response);
+  }
+  json["stats"] = StatsJson(response.stats());
+  return Dump(json);
+}
+
+std::string ExplainResponseToJson(const v1::ExplainResponse& response) {
+  return Dump({{"stats", StatsJson(response.stats())},
+               {"questions", Converted(response.questions(), TreeJson)}});
+}
+
+std::string ModelsToJson(const v1::ListModelsResponse& response) {
+  return Dump({{"models", Converted(response.models(), ModelJson)}});
+}
+
+}  // namespace canopy::client

@@ -1,0 +1,205 @@
+// What people see: tables and trees as golden text.
+#include <string>
+
+#include "client/cli/model_table.h"
+#include "client/cli/score_table.h"
+#include "client/cli/stats_lines.h"
+#include "client/cli/tree_drawing.h"
+#include "client/testing/samples.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace canopy::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Palette kPlain(false);
+
+TEST(ScoreTablesTest, ShowsEveryOutput) {
+  EXPECT_EQ(ScoreTables(SampleRequest(), SampleResponse(), kPlain),
+            R"(question color (choice): blue (probability 0.8100, margin 0.7000)
+   rank  candidate  tokens    score  probability  logprob  mean entropy     logit range  last value                  vector
+*     1  blue            3   2.5000       0.8100  -0.2500        2.0000  -3.0000 3.0000      0.7000  float32[2] norm 2.0000
+      2  red             4   0.5000       0.1100  -1.5000        1.5000  -4.0000 4.0000      0.2000  float32[2] norm 1.0000
+      3  #2              2  -0.1250       0.0800                                                     float32[2] norm 1.0000
+
+question odd (boolean): true (probability of true 0.7500)
+   rank  candidate  tokens    score  probability  logprob  mean entropy     logit range  last value                  vector
+*     1  yes             3   1.0000       0.7500  -3.0000        1.5000  -2.0000 2.0000      0.1000  float32[2] norm 5.0000
+      2  no              2  -0.1000       0.2500  -4.0000        1.0000  -1.0000 1.0000      0.9000  float32[2] norm 0.7071
+
+model   demo  version 3  fingerprint 9f86d081884c7d65
+route   backend segmented  policy reference  reason -  layout flat  parts 1
+tokens  path 20  input 14  unique 9  computed 7  saved 50.0%
+ms      decode 0.100  queue 0.200  plan 0.300  device 4.000  encode 0.050  total 4.650
+)");
+}
+
+// The same answer with scores alone.
+v1::ScoreResponse OnlyScores(v1::ScoreResponse response) {
+  response.clear_vectors();
+  for (v1::QuestionResult& question : *response.mutable_results()) {
+    question.clear_answer();
+    for (v1::CandidateResult& candidate : *question.mutable_candidates()) {
+      v1::CandidateResult only;
+      only.set_id(candidate.id());
+      only.set_tokens(candidate.tokens());
+      only.set_unscored_reason(candidate.unscored_reason());
+      if (candidate.has_score()) {
+        only.set_score(candidate.score());
+      }
+      candidate = only;
+    }
+  }
+  return response;
+}
+
+std::string FirstTable(const std::string& text) { return text.substr(0, text.find("\n\n") + 1); }
+
+TEST(ScoreTablesTest, UnscoredCandidatesComeLast) {
+  EXPECT_EQ(FirstTable(ScoreTables(SampleRequest(), OnlyScores(UnscoredResponse()), kPlain)),
+            R"(question color (choice)
+   rank  candidate                   tokens    score
+*     1  blue                             3   2.5000
+      2  #2                               2  -0.1250
+      -  red (unscored: non_finite)       4        -
+)");
+}
+
+TEST(ScoreTablesTest, TiesStayInRequestOrderAndIdsAreEscaped) {
+  v1::ScoreResponse response = OnlyScores(SampleResponse());
+  for (v1::CandidateResult& candidate : *response.mutable_results(0)->mutable_candidates()) {
+    candidate.set_score(1);
+  }
+  response.mutable_results(0)->set_id("\x1b[2J");
+  response.mutable_results(0)->mutable_candidates(1)->set_id("a\nb");
+  EXPECT_EQ(FirstTable(ScoreTables(SampleRequest(), response, kPlain)),
+            R"(question \x1b[2J (choice)
+   rank  candidate  tokens   score
+*     1  red             4  1.0000
+      2  a\x0ab          3  1.0000
+      3  #2              2  1.0000
+)");
+}
+
+TEST(ScoreTablesTest, LevelsLabelsAndVectorsAloneHaveNoWinner) {
+  v1::ScoreRequest request;
+  request.add_questions();
+  v1::ScoreResponse response;
+  v1::QuestionResult* question = response.add_results();
+  question->mutable_score()->set_level(1);
+  question->mutable_score()->set_expected(0.75);
+  v1::CandidateResult* candidate = question->add_candidates();
+  candidate->set_tokens(2);
+  candidate->add_label_scores(0.25);
+  candidate->add_label_scores(-1);
+  EXPECT_EQ(FirstTable(ScoreTables(request, response, kPlain)),
+            R"(question #0 (plain): level 1 (expected 0.7500)
+   rank  candidate  tokens          labels
+      -  #0              2  0.2500 -1.0000
+)");
+}
+
+TEST(ScoreTablesTest, ColoursTheWinner) {
+  EXPECT_THAT(ScoreTables(SampleRequest(), SampleResponse(), Palette(true)),
+              HasSubstr("\x1b[1;32m*     1  blue "));
+  EXPECT_THAT(ScoreTables(SampleRequest(), SampleResponse(), kPlain), Not(HasSubstr("\x1b")));
+}
+
+TEST(StatsLinesTest, SavingsAreOneLessComputedByInput) {
+  v1::Stats stats;
+  stats.set_input_tokens(1000);
+  stats.set_computed_tokens(1024);
+  EXPECT_THAT(StatsLines(stats, kPlain), HasSubstr("saved -2.4%"));
+  stats.set_computed_tokens(85);
+  EXPECT_THAT(StatsLines(stats, kPlain), HasSubstr("saved 91.5%"));
+  stats.set_input_tokens(0);
+  EXPECT_THAT(StatsLines(stats, kPlain), HasSubstr("saved -\n"));
+}
+
+TEST(DrawTreesTest, DrawsRunsBranchesAndEndpoints) {
+  EXPECT_EQ(DrawTrees(SampleRequest(), SampleExplanation(), kPlain),
+            R"(question color: 3 candidates, 5 tokens instead of 9
+`-- 0..1  [5 6]  <- #2
+    |-- 2..3  [7 8]  <- red
+    `-- 2  [9]  <- blue
+
+question odd: 2 candidates, 4 tokens instead of 5
+`-- 0  [1]
+    |-- 1..2  [2 3]  <- yes
+    `-- 1  [4]  <- no
+
+route   backend path  policy reference  reason small_batch  layout flat  parts 0
+tokens  path 20  input 14  unique 9  computed 0  saved -
+ms      decode 0.000  queue 0.000  plan 0.500  device 0.000  encode 0.000  total 0.500
+)");
+}
+
+TEST(DrawTreesTest, RailsAndShortenedRuns) {
+  v1::ScoreRequest request;
+  v1::Question* question = request.add_questions();
+  v1::ExplainResponse response;
+  v1::QuestionTree* tree = response.add_questions();
+  const auto add_node = [tree](int parent, uint64_t start, uint32_t num_tokens) {
+    v1::TreeNode* node = tree->add_nodes();
+    node->set_parent(parent);
+    node->set_start_depth(start);
+    for (uint32_t token = 0; token < num_tokens; ++token) {
+      node->add_tokens(token);
+    }
+    return node;
+  };
+  add_node(-1, 0, 8);
+  add_node(0, 8, 9);
+  v1::TreeNode* crowded = add_node(1, 17, 1);
+  for (int i = 0; i < 10; ++i) {
+    question->add_candidates();
+    crowded->add_candidates(i);
+  }
+  question->add_candidates()->set_id("\x1b]0;title\x07");
+  add_node(0, 8, 1)->add_candidates(10);
+  add_node(-1, 0, 1)->add_candidates(11);
+  question->add_candidates();
+  EXPECT_EQ(FirstTable(DrawTrees(request, response, kPlain)),
+            R"(question #0: 12 candidates, 20 tokens instead of 0
+|-- 0..7  [0 1 2 3 4 5 6 7]
+|   |-- 8..16  [0 1 2 3 4 5 6 ... 8] 9 tokens
+|   |   `-- 17  [0]  <- #0, #1, #2, #3, #4, #5, #6, #7 and 2 more
+|   `-- 8  [0]  <- \x1b]0;title\x07
+`-- 0  [0]  <- #11
+)");
+}
+
+TEST(ModelTablesTest, ShowsEveryProperty) {
+  v1::ListModelsResponse response;
+  *response.add_models() = SampleModel();
+  v1::Model* other = response.add_models();
+  other->set_support("path");
+  other->set_support_reason("sliding window");
+  const std::string text = ModelTables(response, kPlain);
+  EXPECT_EQ(FirstTable(text), R"(model                demo
+version              3
+fingerprint          9f86d081884c7d65
+architecture         Qwen3ForCausalLM
+parameters           1234567
+hidden_size          64
+vocab_size           259
+max_path_tokens      2048
+heads                vectors reward
+dtype                float32
+device               cpu
+support              tree
+default_policy       reference
+vocabulary_hash      -
+build                0.1
+limit max_paths      65536
+limit max_questions  4096
+)");
+  EXPECT_THAT(text, HasSubstr("\n\nmodel            #1\n"));
+  EXPECT_THAT(text, HasSubstr("support          path (sliding window)\n"));
+}
+
+}  // namespace
+}  // namespace canopy::client

@@ -1,0 +1,39 @@
+#include "client/cli/flags.h"
+
+#include "absl/flags/flag.h"
+
+ABSL_FLAG(std::string, server, "127.0.0.1:50051",
+          "gRPC target of the server: host:port, dns:///name:port, unix:path");
+ABSL_FLAG(absl::Duration, deadline, absl::Seconds(60),
+          "time for a call, its retries included, as 500ms or 2m");
+ABSL_FLAG(int64_t, max_request_bytes, int64_t{64} << 20,
+          "largest request in bytes; a larger one is refused before it is sent");
+ABSL_FLAG(std::string, format, "table", "how the answer is shown: table|json");
+ABSL_FLAG(std::string, color, "auto", "auto|always|never; auto = when stdout is a terminal");
+ABSL_FLAG(std::string, input, "-",
+          "JSON lines file; - = stdin; or name the file after the command");
+ABSL_FLAG(std::string, svg, "", "write a picture of the forest to this file");
+ABSL_FLAG(uint32_t, max_svg_segments, 0, "runs of tokens drawn at most; 0 = the server's 2,000");
+ABSL_FLAG(std::string, model, "", "model name; empty = the first (of `canopy model`: all)");
+ABSL_FLAG(std::string, request_id, "", "returned with the answer and written to the server's log");
+ABSL_FLAG(uint64_t, min_model_version, 0, "refuse an older weight version; 0 = any");
+ABSL_FLAG(std::string, vocabulary_hash, "", "refuse a model with another tokenizer; empty = any");
+ABSL_FLAG(std::string, backend, "auto", "attention: auto|dense|segmented|path|fused");
+ABSL_FLAG(std::string, policy, "default", "who chooses under auto: default|reference|measured");
+ABSL_FLAG(std::string, packing, "auto", "layout of the tries: auto|padded");
+ABSL_FLAG(absl::optional<int64_t>, max_mask_bytes, absl::nullopt,
+          "budget in bytes of the ancestor mask; 0 = no tree backend; absent = the server's");
+ABSL_FLAG(std::string, priority, "normal", "normal|low");
+ABSL_FLAG(bool, scores, false, "score of each candidate");
+ABSL_FLAG(bool, probabilities, false, "share of each candidate in its question, and the answer");
+ABSL_FLAG(bool, vectors, false, "hidden state at the end of each path");
+ABSL_FLAG(std::string, vector_dtype, "float32", "float32|bfloat16|float16");
+ABSL_FLAG(bool, normalize, false, "vectors of length 1");
+ABSL_FLAG(bool, token_logprobs, false, "log-probability of each token, and their sum");
+ABSL_FLAG(bool, entropy, false, "entropy of the distribution that each token came from");
+ABSL_FLAG(bool, vocab_range, false, "smallest and largest logit of that distribution");
+ABSL_FLAG(bool, values, false, "value of each token, from a critic model");
+ABSL_FLAG(uint32_t, top_logprobs, 0, "most likely tokens at each position; 0 = none, at most 128");
+ABSL_FLAG(std::string, scope, "candidate", "tokens that per-token outputs cover: candidate|path");
+ABSL_FLAG(absl::optional<float>, temperature, absl::nullopt,
+          "of log-probabilities and entropy: above 0, at most 100; absent = 1");

@@ -1,0 +1,43 @@
+// The flags of `canopy`, as Abseil flags. command_line.h sets them from arguments and says which
+// command takes which; the text of --help is theirs.
+#ifndef CLIENT_CLI_FLAGS_H_
+#define CLIENT_CLI_FLAGS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/flags/declare.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+
+ABSL_DECLARE_FLAG(std::string, server);
+ABSL_DECLARE_FLAG(absl::Duration, deadline);
+ABSL_DECLARE_FLAG(int64_t, max_request_bytes);
+ABSL_DECLARE_FLAG(std::string, format);
+ABSL_DECLARE_FLAG(std::string, color);
+ABSL_DECLARE_FLAG(std::string, input);
+ABSL_DECLARE_FLAG(std::string, svg);
+ABSL_DECLARE_FLAG(uint32_t, max_svg_segments);
+ABSL_DECLARE_FLAG(std::string, model);
+ABSL_DECLARE_FLAG(std::string, request_id);
+ABSL_DECLARE_FLAG(uint64_t, min_model_version);
+ABSL_DECLARE_FLAG(std::string, vocabulary_hash);
+ABSL_DECLARE_FLAG(std::string, backend);
+ABSL_DECLARE_FLAG(std::string, policy);
+ABSL_DECLARE_FLAG(std::string, packing);
+ABSL_DECLARE_FLAG(absl::optional<int64_t>, max_mask_bytes);
+ABSL_DECLARE_FLAG(std::string, priority);
+ABSL_DECLARE_FLAG(bool, scores);
+ABSL_DECLARE_FLAG(bool, probabilities);
+ABSL_DECLARE_FLAG(bool, vectors);
+ABSL_DECLARE_FLAG(std::string, vector_dtype);
+ABSL_DECLARE_FLAG(bool, normalize);
+ABSL_DECLARE_FLAG(bool, token_logprobs);
+ABSL_DECLARE_FLAG(bool, entropy);
+ABSL_DECLARE_FLAG(bool, vocab_range);
+ABSL_DECLARE_FLAG(bool, values);
+ABSL_DECLARE_FLAG(uint32_t, top_logprobs);
+ABSL_DECLARE_FLAG(std::string, scope);
+ABSL_DECLARE_FLAG(absl::optional<float>, temperature);
+
+#endif  // CLIENT_CLI_FLAGS_H_

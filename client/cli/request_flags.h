@@ -1,0 +1,18 @@
+// Makes client options and requests out of the flags.
+#ifndef CLIENT_CLI_REQUEST_FLAGS_H_
+#define CLIENT_CLI_REQUEST_FLAGS_H_
+
+#include "absl/status/status.h"
+#include "canopy/v1/scorer.pb.h"
+#include "client/client_options.h"
+
+namespace canopy::client {
+
+ClientOptions OptionsFromFlags();
+
+// Everything but the questions. INVALID_ARGUMENT naming the flag for an unknown name.
+absl::Status FillFromFlags(v1::ScoreRequest* request);
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_CLI_REQUEST_FLAGS_H_

@@ -1,0 +1,410 @@
+// The whole program: arguments, streams and exit codes, against an in-process server.
+#include "client/cli/run_cli.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/testing/fake_scorer.h"
+#include "client/testing/samples.h"
+#include "gmock/gmock.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "gtest/gtest.h"
+
+namespace canopy::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr char kInput[] = R"({"id": "q", "prefix": [1], "candidates": [{"id": "a", "tokens": [2]}]}
+)";
+
+class RunCliTest : public ::testing::Test {
+ protected:
+  struct Result {
+    ExitCode code;
+    std::string out;
+    std::string err;
+  };
+
+  RunCliTest() {
+    server_.score = [this](grpc::ServerContext* /*context*/, const v1::ScoreRequest& request,
+                           v1::ScoreResponse* response) {
+      received_ = request;
+      response->set_request_id(request.request_id());
+      response->set_model(request.model());
+      response->set_model_version(request.min_model_version());
+      for (const v1::Question& question : request.questions()) {
+        v1::QuestionResult* result = response->add_results();
+        result->set_id(question.id());
+        v1::CandidateResult* candidate = result->add_candidates();
+        candidate->set_id("a");
+        candidate->set_tokens(2);
+        candidate->set_score(0.5);
+      }
+      return grpc::Status::OK;
+    };
+    server_.explain = [](grpc::ServerContext* /*context*/, const v1::ExplainRequest& request,
+                         v1::ExplainResponse* response) {
+      v1::QuestionTree* tree = response->add_questions();
+      tree->set_id("q");
+      v1::TreeNode* node = tree->add_nodes();
+      node->set_parent(-1);
+      node->add_tokens(1);
+      node->add_tokens(2);
+      node->add_candidates(0);
+      response->set_svg(request.svg() ? "<svg/>" : "");
+      return grpc::Status::OK;
+    };
+    server_.list_models = [](grpc::ServerContext* /*context*/,
+                             const v1::ListModelsRequest& /*request*/,
+                             v1::ListModelsResponse* response) {
+      *response->add_models() = SampleModel();
+      return grpc::Status::OK;
+    };
+    server_.get_model = [](grpc::ServerContext* /*context*/, const v1::GetModelRequest& request,
+                           v1::Model* model) {
+      *model = SampleModel();
+      return request.name() == "demo" ? grpc::Status::OK
+                                      : grpc::Status(grpc::StatusCode::NOT_FOUND, "no model");
+    };
+  }
+
+  // Runs with --server in front of `arguments`.
+  Result Run(std::vector<std::string> arguments, const std::string& input = kInput,
+             bool out_is_terminal = false) {
+    arguments.insert(arguments.begin(), "--server=" + server_.target());
+    return RunAlone(arguments, input, out_is_terminal);
+  }
+
+  static Result RunAlone(const std::vector<std::string>& arguments, const std::string& input = "",
+                         bool out_is_terminal = false) {
+    std::istringstream in(input);
+    std::ostringstream out;
+    std::ostringstream err;
+    const ExitCode code = RunCli(arguments, {in, out, err, out_is_terminal});
+    return {code, out.str(), err.str()};
+  }
+
+  v1::ScoreRequest received_;
+  FakeScorer server_;
+};
+
+TEST_F(RunCliTest, ScoresStdin) {
+  const Result result = Run({"score"});
+  EXPECT_EQ(result.code, kOk);
+  EXPECT_THAT(result.out, HasSubstr("*     1  a"));
+  EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST_F(RunCliTest, AllLinesMakeOneRequest) {
+  const Result result = Run({"score", "--format=json"}, std::string(kInput) + "\n" + kInput);
+  EXPECT_EQ(result.code, kOk);
+  EXPECT_EQ(received_.questions_size(), 2);
+  EXPECT_EQ(server_.num_calls(), 1);
+  EXPECT_THAT(result.out, StartsWith(R"({"request_id":"","model":"")"));
+  EXPECT_EQ(result.out.find('\n'), result.out.size() - 1);
+}
+
+TEST_F(RunCliTest, EveryFlagReachesTheRequest) {
+  const Result result =
+      Run({"score", "--request_id=r", "--model=m", "--min_model_version=7", "--vocabulary_hash=h",
+           "--backend=dense", "--policy", "measured", "--packing=padded", "--max_mask_bytes=0",
+           "--priority=low", "--scores", "--vector_dtype=float16", "--normalize", "--scope=path",
+           "--temperature=0.5", "--novalues"});
+  ASSERT_EQ(result.code, kOk) << result.err;
+  EXPECT_EQ(received_.request_id(), "r");
+  EXPECT_EQ(received_.model(), "m");
+  EXPECT_EQ(received_.min_model_version(), 7);
+  EXPECT_EQ(received_.vocabulary_hash(), "h");
+  EXPECT_EQ(received_.priority(), v1::PRIORITY_LOW);
+  EXPECT_EQ(received_.routing().backend(), v1::BACKEND_DENSE);
+  EXPECT_EQ(received_.routing().policy(), v1::POLICY_MEASURED);
+  EXPECT_EQ(received_.routing().packing(), v1::PACKING_PADDED);
+  EXPECT_TRUE(received_.routing().has_max_mask_bytes());
+  EXPECT_EQ(received_.routing().max_mask_bytes(), 0);
+  EXPECT_TRUE(received_.outputs().scores());
+  EXPECT_FALSE(received_.outputs().values());
+  EXPECT_TRUE(received_.outputs().normalize());
+  EXPECT_EQ(received_.outputs().vector_dtype(), v1::DTYPE_FLOAT16);
+  EXPECT_EQ(received_.outputs().scope(), v1::SCOPE_PATH);
+  EXPECT_EQ(received_.outputs().temperature(), 0.5F);
+}
+
+TEST_F(RunCliTest, OutputFlagsReachTheRequest) {
+  // Our server gives none of these, so the answer is refused: the request is what counts here.
+  Run({"score", "--vectors", "--probabilities", "--token_logprobs", "--entropy", "--vocab_range",
+       "--values=true", "--top_logprobs=5"});
+  EXPECT_TRUE(received_.outputs().vectors());
+  EXPECT_TRUE(received_.outputs().probabilities());
+  EXPECT_TRUE(received_.outputs().token_logprobs());
+  EXPECT_TRUE(received_.outputs().entropy());
+  EXPECT_TRUE(received_.outputs().vocab_range());
+  EXPECT_TRUE(received_.outputs().values());
+  EXPECT_EQ(received_.outputs().top_logprobs(), 5);
+  EXPECT_FALSE(received_.outputs().scores());
+}
+
+TEST_F(RunCliTest, FlagsDoNotOutliveARun) {
+  Run({"score", "--model=m", "--temperature=0.5", "--scores"});
+  Run({"score"});
+  EXPECT_EQ(received_.model(), "");
+  EXPECT_FALSE(received_.outputs().has_temperature());
+  EXPECT_FALSE(received_.routing().has_max_mask_bytes());
+  EXPECT_FALSE(received_.outputs().scores());
+}
+
+TEST_F(RunCliTest, ReadsAFileAndWritesThePicture) {
+  const std::string folder = ::testing::TempDir();
+  const std::string input_file = folder + "/questions.jsonl";
+  const std::string svg_file = folder + "/forest.svg";
+  std::ofstream(input_file) << kInput;
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"explain", input_file, "--svg=" + svg_file},
+           {"explain", "--input", input_file, "--svg", svg_file}}) {
+    const Result result = Run(arguments, "");
+    EXPECT_EQ(result.code, kOk) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("`-- 0..1  [1 2]  <- a\n"));
+    std::stringstream svg;
+    svg << std::ifstream(svg_file).rdbuf();
+    EXPECT_EQ(svg.str(), "<svg/>");
+    std::remove(svg_file.c_str());
+  }
+}
+
+TEST_F(RunCliTest, ShowsModels) {
+  EXPECT_THAT(Run({"model"}).out, HasSubstr("architecture         Qwen3ForCausalLM\n"));
+  EXPECT_THAT(Run({"model", "--model=demo", "--format=json"}).out,
+              StartsWith(R"({"models":[{"name":"demo",)"));
+  const Result unknown = Run({"model", "--model=x"});
+  EXPECT_EQ(unknown.code, kRefused);
+  EXPECT_EQ(unknown.err, "canopy: NOT_FOUND: no model\n");
+}
+
+TEST_F(RunCliTest, HealthIsOkOnlyWhenServing) {
+  server_.SetServing("canopy.v1.Scorer", true);
+  Result result = Run({"health"});
+  EXPECT_EQ(result.code, kOk);
+  EXPECT_EQ(result.out, "live   SERVING\nready  SERVING\n");
+  server_.SetServing("canopy.v1.Scorer", false);
+  result = Run({"health", "--format=json"});
+  EXPECT_EQ(result.code, kRefused);
+  EXPECT_EQ(result.out, "{\"live\":\"SERVING\",\"ready\":\"NOT_SERVING\"}\n");
+}
+
+TEST_F(RunCliTest, ColoursOnlyOnATerminal) {
+  EXPECT_THAT(Run({"score"}).out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(Run({"score"}, kInput, true).out, HasSubstr("\x1b[1;32m"));
+  EXPECT_THAT(Run({"score", "--color=never"}, kInput, true).out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(Run({"score", "--color=always"}).out, HasSubstr("\x1b[1;32m"));
+}
+
+TEST_F(RunCliTest, ServersRefusalIsShownWithItsViolations) {
+  server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                     v1::ScoreResponse* /*response*/) {
+    google::rpc::BadRequest bad_request;
+    for (const char* field : {"questions[0]", "questions[1].\x1b[2J"}) {
+      auto* violation = bad_request.add_field_violations();
+      violation->set_field(field);
+      violation->set_description("wrong");
+    }
+    google::rpc::RetryInfo retry_info;
+    retry_info.mutable_retry_delay()->set_seconds(2);
+    google::rpc::Status details;
+    details.set_message("2 problems");
+    details.add_details()->PackFrom(bad_request);
+    details.add_details()->PackFrom(retry_info);
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "2 problems",
+                        details.SerializeAsString());
+  };
+  const Result result = Run({"score"});
+  EXPECT_EQ(result.code, kRefused);
+  EXPECT_EQ(result.err,
+            "canopy: INVALID_ARGUMENT: 2 problems\n  questions[0]: wrong\n"
+            "  questions[1].\\x1b[2J: wrong\n  retry after 2s\n");
+  EXPECT_THAT(result.out, IsEmpty());
+}
+
+TEST_F(RunCliTest, ViolationsInTheServersTextAreShownOnce) {
+  server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                     v1::ScoreResponse* /*response*/) {
+    google::rpc::BadRequest bad_request;
+    for (const char* field : {"a", "b"}) {
+      auto* violation = bad_request.add_field_violations();
+      violation->set_field(field);
+      violation->set_description("wrong");
+    }
+    google::rpc::Status details;
+    details.set_message("a: wrong; b: wrong");
+    details.add_details()->PackFrom(bad_request);
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, details.message(),
+                        details.SerializeAsString());
+  };
+  EXPECT_EQ(Run({"score"}).err,
+            "canopy: INVALID_ARGUMENT: 2 field violations\n  a: wrong\n  b: wrong\n");
+}
+
+TEST_F(RunCliTest, WrongAnswersAreRefused) {
+  server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                     v1::ScoreResponse* /*response*/) { return grpc::Status::OK; };
+  const Result result = Run({"score"});
+  EXPECT_EQ(result.code, kRefused);
+  EXPECT_EQ(result.err,
+            "canopy: DATA_LOSS: wrong answer from the server: results: 0 instead of 1\n");
+  EXPECT_THAT(result.out, IsEmpty());
+}
+
+TEST_F(RunCliTest, LargeRequestsAreRefusedUnsent) {
+  const Result result = Run({"score", "--max_request_bytes=10"});
+  EXPECT_EQ(result.code, kRefused);
+  EXPECT_THAT(result.err, HasSubstr("max_request_bytes 10; not sent"));
+  EXPECT_EQ(server_.num_calls(), 0);
+}
+
+TEST(RunCliUnreachableTest, NoServerIsExitCode3) {
+  std::string target;
+  {
+    const FakeScorer gone;
+    target = gone.target();
+  }
+  for (const char* command : {"model", "health"}) {
+    std::istringstream in;
+    std::ostringstream out;
+    std::ostringstream err;
+    EXPECT_EQ(RunCli({command, "--server=" + target}, {in, out, err}), kUnreachable);
+    EXPECT_THAT(err.str(), StartsWith("canopy: UNAVAILABLE: "));
+    EXPECT_THAT(out.str(), IsEmpty());
+  }
+}
+
+// A port that takes connections and never says a word.
+class SilentPort {
+ public:
+  SilentPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(socket_, generic, size), 0);
+    EXPECT_EQ(listen(socket_, 1), 0);
+    EXPECT_EQ(getsockname(socket_, generic, &size), 0);
+    target_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  ~SilentPort() { close(socket_); }
+  SilentPort(const SilentPort&) = delete;
+  SilentPort& operator=(const SilentPort&) = delete;
+
+  const std::string& target() const { return target_; }
+
+ private:
+  const int socket_;
+  std::string target_;
+};
+
+TEST(RunCliUnreachableTest, DeadlineBeforeAnyConnectionIsExitCode3) {
+  const SilentPort port;
+  std::istringstream in;
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(RunCli({"model", "--deadline=100ms", "--server=" + port.target()}, {in, out, err}),
+            kUnreachable);
+  EXPECT_THAT(err.str(), StartsWith("canopy: DEADLINE_EXCEEDED: "));
+}
+
+TEST_F(RunCliTest, DeadlineOfASlowServerIsExitCode1) {
+  server_.score = [](grpc::ServerContext* context, const v1::ScoreRequest& /*request*/,
+                     v1::ScoreResponse* /*response*/) {
+    // Ends with the call: the server learns of the client's deadline.
+    while (!context->IsCancelled()) {
+      std::this_thread::yield();
+    }
+    return grpc::Status::OK;
+  };
+  const Result result = Run({"score", "--deadline=300ms"});
+  EXPECT_EQ(result.code, kRefused);
+  EXPECT_THAT(result.err, StartsWith("canopy: DEADLINE_EXCEEDED: "));
+}
+
+struct UsageCase {
+  std::vector<std::string> arguments;
+  std::string problem;
+  std::string input = kInput;
+};
+
+class UsageTest : public ::testing::TestWithParam<UsageCase> {};
+
+TEST_P(UsageTest, IsExitCode2WithOneClearLine) {
+  std::istringstream in(GetParam().input);
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(RunCli(GetParam().arguments, {in, out, err}), kUsage);
+  EXPECT_THAT(err.str(), AllOf(StartsWith("canopy: "), HasSubstr(GetParam().problem)));
+  EXPECT_THAT(out.str(), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, UsageTest,
+    ::testing::Values(UsageCase{{}, "a command is needed"},
+                      UsageCase{{"--scores"}, "a command is needed"},
+                      UsageCase{{"guess"}, "unknown command 'guess'"},
+                      UsageCase{{"score", "--guess"}, "unknown flag --guess"},
+                      UsageCase{{"score", "--guess=1"}, "unknown flag --guess"},
+                      UsageCase{{"score", "--v=1"}, "unknown flag --v"},
+                      UsageCase{{"score", "--scores=perhaps"}, "--scores: 'perhaps'"},
+                      UsageCase{{"score", "--deadline=soon"}, "--deadline: 'soon'"},
+                      UsageCase{{"score", "--deadline=0s"}, "deadline 0 must be positive"},
+                      UsageCase{{"score", "--deadline=inf"}, "deadline inf must be positive"},
+                      UsageCase{{"score", "--server="}, "target is empty"},
+                      UsageCase{{"score", "--model"}, "--model needs a value"},
+                      UsageCase{{"score", "--backend=fast"},
+                                "--backend: 'fast' is not one of auto|dense|segmented|path|fused"},
+                      UsageCase{{"score", "--temperature=warm"}, "--temperature: 'warm'"},
+                      UsageCase{{"score", "--max_mask_bytes=1.5"}, "--max_mask_bytes: '1.5'"},
+                      UsageCase{{"score", "--format=xml"},
+                                "--format: 'xml' is not one of table|json"},
+                      UsageCase{{"score", "--color=red"}, "--color: 'red' is not one of"},
+                      UsageCase{{"score", "--svg=x"}, "--svg is no flag of `score`"},
+                      UsageCase{{"explain", "--vectors"}, "--vectors is no flag of `explain`"},
+                      UsageCase{{"model", "--backend=dense"}, "--backend is no flag of `model`"},
+                      UsageCase{{"health", "--model=m"}, "--model is no flag of `health`"},
+                      UsageCase{{"health", "file"}, "unexpected argument 'file'"},
+                      UsageCase{{"score", "a", "b"}, "unexpected argument 'b'"},
+                      UsageCase{{"score", "a", "--input=b"}, "--input and a file are both given"},
+                      UsageCase{{"score", "/nonexistent/x"}, "cannot read '/nonexistent/x'"},
+                      UsageCase{{"score", "--", "--x\x1b"}, "cannot read '--x\\x1b'"},
+                      UsageCase{{"score"}, "stdin: no questions", "\n"},
+                      UsageCase{{"score"}, "stdin: line 1: column 1: not JSON", "x"}));
+
+TEST(HelpTest, NamesCommandsFlagsAndExitCodes) {
+  for (const auto& [arguments, text] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--help"}, "explain    show how"},
+           {{"-h"}, "Exit codes: 0 ok"},
+           {{"score", "--help"}, "--token_logprobs=false"},
+           {{"--help", "explain"}, "--svg="},
+           {{"health", "-h"}, "--deadline=1m"}}) {
+    std::istringstream in;
+    std::ostringstream out;
+    std::ostringstream err;
+    EXPECT_EQ(RunCli(arguments, {in, out, err}), kOk);
+    EXPECT_THAT(out.str(), HasSubstr(text));
+    EXPECT_THAT(err.str(), IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace canopy::client

@@ -1,0 +1,105 @@
+#include "client/cli/score_columns.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "client/enum_names.h"
+#include "client/tensor.h"
+
+namespace canopy::client {
+namespace {
+
+std::string Number(double value) { return absl::StrFormat("%.4f", value); }
+
+std::string Mean(absl::Span<const float> values) {
+  double sum = 0;
+  for (const float value : values) {
+    sum += value;
+  }
+  return values.empty() ? "" : Number(sum / static_cast<double>(values.size()));
+}
+
+std::string LabelScores(const v1::CandidateResult& result) {
+  return absl::StrJoin(result.label_scores(), " ",
+                       [](std::string* out, float score) { absl::StrAppend(out, Number(score)); });
+}
+
+std::string LogitRange(const v1::CandidateResult& result) {
+  if (result.min_logit().empty() || result.max_logit().empty()) {
+    return "";
+  }
+  return absl::StrCat(
+      Number(*std::min_element(result.min_logit().begin(), result.min_logit().end())), " ",
+      Number(*std::max_element(result.max_logit().begin(), result.max_logit().end())));
+}
+
+// Shape and length of one row, as `float32[64] norm 1.0000`.
+std::string VectorSummary(const v1::Tensor& vectors, uint64_t row) {
+  const uint64_t hidden = vectors.shape(1);
+  double sum_of_squares = 0;
+  for (uint64_t i = 0; i < hidden; ++i) {
+    const double value = ElementAt(vectors.data(), vectors.dtype(), row * hidden + i);
+    sum_of_squares += value * value;
+  }
+  return absl::StrCat(EnumName(vectors.dtype()), "[", hidden, "] norm ",
+                      Number(std::sqrt(sum_of_squares)));
+}
+
+struct CandidateColumn {
+  const char* title;
+  bool (*has)(const v1::CandidateResult& result);
+  std::string (*cell)(const v1::CandidateResult& result);
+};
+
+using Result = v1::CandidateResult;
+
+const CandidateColumn kColumns[] = {
+    {"score", [](const Result& r) { return r.has_score(); },
+     [](const Result& r) { return r.has_score() ? Number(r.score()) : ""; }},
+    {"labels", [](const Result& r) { return !r.label_scores().empty(); }, LabelScores},
+    {"probability", [](const Result& r) { return r.has_probability(); },
+     [](const Result& r) { return r.has_probability() ? Number(r.probability()) : ""; }},
+    {"logprob", [](const Result& r) { return r.has_sum_logprob(); },
+     [](const Result& r) { return r.has_sum_logprob() ? Number(r.sum_logprob()) : ""; }},
+    {"mean entropy", [](const Result& r) { return !r.entropy().empty(); },
+     [](const Result& r) { return Mean(r.entropy()); }},
+    {"logit range", [](const Result& r) { return !r.min_logit().empty(); }, LogitRange},
+    {"last value", [](const Result& r) { return !r.values().empty(); },
+     [](const Result& r) {
+       return r.values().empty() ? "" : Number(r.values(r.values_size() - 1));
+     }},
+};
+
+bool AnyCandidate(const v1::ScoreResponse& response, bool (*has)(const Result& result)) {
+  for (const v1::QuestionResult& question : response.results()) {
+    if (std::any_of(question.candidates().begin(), question.candidates().end(), has)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<ScoreColumn> ColumnsOf(const v1::ScoreResponse& response) {
+  std::vector<ScoreColumn> columns;
+  for (const CandidateColumn& column : kColumns) {
+    if (AnyCandidate(response, column.has)) {
+      columns.push_back(
+          {column.title,
+           [cell = column.cell](const Result& result, uint64_t /*row*/) { return cell(result); }});
+    }
+  }
+  if (response.has_vectors()) {
+    columns.push_back({"vector", [&response](const Result& /*result*/, uint64_t row) {
+                         return VectorSummary(response.vectors(), row);
+                       }});
+  }
+  return columns;
+}
+
+}  // namespace canopy::client

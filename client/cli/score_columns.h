@@ -1,0 +1,26 @@
+// The columns of a score table: which ones an answer needs, and a candidate's cells.
+#ifndef CLIENT_CLI_SCORE_COLUMNS_H_
+#define CLIENT_CLI_SCORE_COLUMNS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "canopy/v1/scorer.pb.h"
+
+namespace canopy::client {
+
+struct ScoreColumn {
+  std::string title;
+  // The cell of a scored candidate; `row` is its row in the answer's vectors.
+  std::function<std::string(const v1::CandidateResult& result, uint64_t row)> cell;
+};
+
+// The columns for what at least one candidate of `response` has, in a fixed order. They refer to
+// `response`, which must outlive them.
+std::vector<ScoreColumn> ColumnsOf(const v1::ScoreResponse& response);
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_CLI_SCORE_COLUMNS_H_

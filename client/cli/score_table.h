@@ -1,0 +1,21 @@
+// Shows a Score answer as text: a table a question, and the footer.
+#ifndef CLIENT_CLI_SCORE_TABLE_H_
+#define CLIENT_CLI_SCORE_TABLE_H_
+
+#include <string>
+
+#include "canopy/v1/scorer.pb.h"
+#include "client/cli/terminal_text.h"
+
+namespace canopy::client {
+
+// Candidates are ranked by score, else probability, else log-probability, ties and unscored ones in
+// request order; the best is marked with `*`. A column stands for each output that the answer has;
+// per-token lists are shown as their sum, mean, range or last entry (the JSON has them whole).
+// `response` must have passed CheckScoreResponse, as what Client returns has.
+std::string ScoreTables(const v1::ScoreRequest& request, const v1::ScoreResponse& response,
+                        const Palette& palette);
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_CLI_SCORE_TABLE_H_

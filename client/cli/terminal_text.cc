@@ -1,0 +1,170 @@
+#include "client/cli/terminal_text.h"
+
+#include <array>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace canopy::client {
+namespace {
+
+// A decoded character and its bytes; size_bytes 0 = invalid UTF-8.
+struct Character {
+  uint32_t code_point = 0;
+  size_t size_bytes = 0;
+};
+
+struct Range {
+  uint32_t first;
+  uint32_t last;
+};
+
+// Controls, and what is invisible or changes the direction of what follows.
+constexpr std::array<Range, 13> kUnsafe = {{{0x00, 0x1F},
+                                            {0x7F, 0x9F},
+                                            {0xAD, 0xAD},
+                                            {0x61C, 0x61C},
+                                            {0x180E, 0x180E},
+                                            {0x200B, 0x200F},
+                                            {0x2028, 0x202E},
+                                            {0x2060, 0x206F},
+                                            {0xFE00, 0xFE0F},
+                                            {0xFEFF, 0xFEFF},
+                                            {0xFFF9, 0xFFFB},
+                                            {0xE0000, 0xE0FFF},
+                                            {0xF0000, 0x10FFFF}}};
+constexpr std::array<Range, 9> kWide = {{{0x1100, 0x115F},
+                                         {0x2E80, 0x303E},
+                                         {0x3041, 0xA4CF},
+                                         {0xAC00, 0xD7A3},
+                                         {0xF900, 0xFAFF},
+                                         {0xFE30, 0xFE6F},
+                                         {0xFF00, 0xFF60},
+                                         {0x1F300, 0x1FAFF},
+                                         {0x20000, 0x3FFFD}}};
+constexpr std::array<Range, 4> kCombining = {
+    {{0x300, 0x36F}, {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF}, {0x20D0, 0x20FF}}};
+
+template <size_t kSize>
+bool IsIn(const std::array<Range, kSize>& ranges, uint32_t code_point) {
+  for (const Range& range : ranges) {
+    if (code_point >= range.first && code_point <= range.last) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Bytes of the character that starts with `lead`; 0 = no lead byte.
+size_t SizeFromLead(unsigned char lead) {
+  if (lead < 0x80) {
+    return 1;
+  }
+  if (lead >= 0xC2 && lead < 0xE0) {
+    return 2;
+  }
+  if (lead >= 0xE0 && lead < 0xF0) {
+    return 3;
+  }
+  return lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+}
+
+Character FirstCharacter(absl::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t size_bytes = SizeFromLead(lead);
+  if (size_bytes == 0 || size_bytes > text.size()) {
+    return {};
+  }
+  constexpr std::array<unsigned char, 5> kLeadBits = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  constexpr std::array<uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
+  uint32_t code_point = lead & kLeadBits[size_bytes];
+  for (size_t i = 1; i < size_bytes; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xC0U) != 0x80U) {
+      return {};
+    }
+    code_point = (code_point << 6U) | (byte & 0x3FU);
+  }
+  const bool surrogate = code_point >= 0xD800 && code_point <= 0xDFFF;
+  const bool valid = code_point >= kSmallest[size_bytes] && code_point <= 0x10FFFF && !surrogate;
+  return valid ? Character{code_point, size_bytes} : Character{};
+}
+
+size_t WidthOf(uint32_t code_point) {
+  if (IsIn(kCombining, code_point)) {
+    return 0;
+  }
+  return IsIn(kWide, code_point) ? 2 : 1;
+}
+
+// Takes the first character off `text` and returns it as it may be shown.
+std::string TakeEscaped(absl::string_view* text) {
+  const Character character = FirstCharacter(*text);
+  if (character.size_bytes == 0) {
+    const auto byte = static_cast<unsigned char>((*text)[0]);
+    text->remove_prefix(1);
+    return absl::StrFormat("\\x%02x", byte);
+  }
+  std::string bytes(text->substr(0, character.size_bytes));
+  text->remove_prefix(character.size_bytes);
+  if (character.code_point == '\\') {
+    return "\\\\";
+  }
+  if (!IsIn(kUnsafe, character.code_point)) {
+    return bytes;
+  }
+  return character.code_point < 0x80 ? absl::StrFormat("\\x%02x", character.code_point)
+                                     : absl::StrFormat("\\u{%x}", character.code_point);
+}
+
+}  // namespace
+
+std::string EscapeForTerminal(absl::string_view text) {
+  std::string escaped;
+  while (!text.empty()) {
+    escaped += TakeEscaped(&text);
+  }
+  return escaped;
+}
+
+size_t DisplayWidth(absl::string_view text) {
+  size_t columns = 0;
+  while (!text.empty()) {
+    const Character character = FirstCharacter(text);
+    columns += WidthOf(character.code_point);
+    text.remove_prefix(character.size_bytes == 0 ? 1 : character.size_bytes);
+  }
+  return columns;
+}
+
+std::string EscapeAndElide(absl::string_view text, size_t max_columns) {
+  constexpr absl::string_view kEllipsis = "...";
+  std::string shown;
+  size_t columns = 0;
+  // What still leaves room for the ellipsis.
+  size_t cut_bytes = 0;
+  while (!text.empty()) {
+    const std::string piece = TakeEscaped(&text);
+    columns += DisplayWidth(piece);
+    if (columns > max_columns) {
+      return absl::StrCat(shown.substr(0, cut_bytes), kEllipsis);
+    }
+    shown += piece;
+    if (columns + kEllipsis.size() <= max_columns) {
+      cut_bytes = shown.size();
+    }
+  }
+  return shown;
+}
+
+std::string ShownId(absl::string_view id, int index) {
+  constexpr size_t kMaxColumns = 40;
+  return id.empty() ? absl::StrCat("#", index) : EscapeAndElide(id, kMaxColumns);
+}
+
+std::string Palette::Wrap(absl::string_view code, absl::string_view text) const {
+  return on_ ? absl::StrCat("\x1b[", code, "m", text, "\x1b[0m") : std::string(text);
+}
+
+}  // namespace canopy::client

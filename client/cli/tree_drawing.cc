@@ -1,0 +1,109 @@
+#include "client/cli/tree_drawing.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/stats_lines.h"
+#include "client/token_ids.h"
+
+namespace canopy::client {
+namespace {
+
+// Tokens and candidates shown of one node; the rest is counted.
+constexpr int kMaxShown = 8;
+
+std::string Positions(const v1::TreeNode& node) {
+  const uint64_t last = node.start_depth() + node.tokens_size() - 1;
+  return last == node.start_depth() ? absl::StrCat(last)
+                                    : absl::StrCat(node.start_depth(), "..", last);
+}
+
+std::string Tokens(const v1::TreeNode& node) {
+  if (node.tokens_size() <= kMaxShown) {
+    return absl::StrCat("[", absl::StrJoin(node.tokens(), " "), "]");
+  }
+  const auto first = node.tokens().begin();
+  return absl::StrCat("[", absl::StrJoin(first, first + kMaxShown - 1, " "), " ... ",
+                      node.tokens(node.tokens_size() - 1), "] ", node.tokens_size(), " tokens");
+}
+
+std::string Endpoints(const v1::Question& question, const v1::TreeNode& node,
+                      const Palette& palette) {
+  if (node.candidates().empty()) {
+    return "";
+  }
+  const int num_shown = std::min(node.candidates_size(), kMaxShown);
+  std::vector<std::string> names;
+  for (int i = 0; i < num_shown; ++i) {
+    const auto index = static_cast<int>(node.candidates(i));
+    names.push_back(ShownId(question.candidates(index).id(), index));
+  }
+  std::string text = absl::StrJoin(names, ", ");
+  if (num_shown < node.candidates_size()) {
+    absl::StrAppend(&text, " and ", node.candidates_size() - num_shown, " more");
+  }
+  return absl::StrCat("  <- ", palette.Winner(text));
+}
+
+// The node that is drawn last among those with the same parent; slot 0 stands for the roots.
+std::vector<int> LastChildren(const v1::QuestionTree& tree) {
+  std::vector<int> last_children(tree.nodes_size() + 1, -1);
+  for (int i = 0; i < tree.nodes_size(); ++i) {
+    last_children[tree.nodes(i).parent() + 1] = i;
+  }
+  return last_children;
+}
+
+void DrawTree(const v1::Question& question, const v1::QuestionTree& tree, const Palette& palette,
+              std::string* drawing) {
+  const std::vector<int> last_children = LastChildren(tree);
+  // What stands left of a node's children: the rails of ancestors that have siblings to come.
+  std::vector<std::string> rails(tree.nodes_size() + 1);
+  for (int i = 0; i < tree.nodes_size(); ++i) {
+    const v1::TreeNode& node = tree.nodes(i);
+    const std::string& left = rails[node.parent() + 1];
+    const bool is_last = last_children[node.parent() + 1] == i;
+    absl::StrAppend(drawing, left, is_last ? "`-- " : "|-- ", palette.Dim(Positions(node)), "  ",
+                    Tokens(node), Endpoints(question, node, palette), "\n");
+    rails[i + 1] = left + (is_last ? "    " : "|   ");
+  }
+}
+
+uint64_t NumUniqueTokens(const v1::QuestionTree& tree) {
+  uint64_t count = 0;
+  for (const v1::TreeNode& node : tree.nodes()) {
+    count += node.tokens_size();
+  }
+  return count;
+}
+
+uint64_t NumInputTokens(const v1::Question& question) {
+  uint64_t count = 0;
+  for (const v1::Candidate& candidate : question.candidates()) {
+    count += NumPathTokens(question, candidate);
+  }
+  return count;
+}
+
+}  // namespace
+
+std::string DrawTrees(const v1::ScoreRequest& request, const v1::ExplainResponse& response,
+                      const Palette& palette) {
+  std::string drawing;
+  for (int i = 0; i < response.questions_size(); ++i) {
+    const v1::Question& question = request.questions(i);
+    const v1::QuestionTree& tree = response.questions(i);
+    const std::string title = absl::StrCat(
+        "question ", ShownId(question.id(), i), ": ", question.candidates_size(), " candidates, ",
+        NumUniqueTokens(tree), " tokens instead of ", NumInputTokens(question));
+    absl::StrAppend(&drawing, palette.Heading(title), "\n");
+    DrawTree(question, tree, palette, &drawing);
+    drawing += "\n";
+  }
+  return drawing + StatsLines(response.stats(), palette);
+}
+
+}  // namespace canopy::client

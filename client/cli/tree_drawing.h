@@ -1,0 +1,24 @@
+// Draws the tree of an Explain answer in ASCII.
+#ifndef CLIENT_CLI_TREE_DRAWING_H_
+#define CLIENT_CLI_TREE_DRAWING_H_
+
+#include <string>
+
+#include "canopy/v1/scorer.pb.h"
+#include "client/cli/terminal_text.h"
+
+namespace canopy::client {
+
+// A line a run of tokens, with its positions and the candidates that end there, then the footer:
+//   question q1: 2 candidates, 4 tokens instead of 6
+//   `-- 0..1  [5 6]
+//       |-- 2     [7]  <- yes
+//       `-- 2     [8]  <- no
+// Long runs and lists are shortened and counted. `response` must have passed CheckExplainResponse,
+// as what Client returns has. Takes time linear in the tokens of the request's paths.
+std::string DrawTrees(const v1::ScoreRequest& request, const v1::ExplainResponse& response,
+                      const Palette& palette);
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_CLI_TREE_DRAWING_H_

@@ -1,0 +1,282 @@
+// The client against an in-process server: retries, deadlines, sizes, details, wrong answers.
+#include "client/client.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/synchronization/notification.h"
+#include "client/error_details.h"
+#include "client/testing/fake_scorer.h"
+#include "client/testing/samples.h"
+#include "gmock/gmock.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "gtest/gtest.h"
+
+namespace canopy::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ClientTest : public ::testing::Test {
+ protected:
+  ClientTest() {
+    options_.target = server_.target();
+    options_.initial_backoff = absl::Milliseconds(1);
+    options_.max_backoff = absl::Milliseconds(2);
+    server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                       v1::ScoreResponse* response) {
+      *response = SampleResponse();
+      return grpc::Status::OK;
+    };
+  }
+
+  // Refuses the first `count` calls, then answers.
+  void RefuseFirst(int count, grpc::StatusCode code, const std::string& pushback_ms = "") {
+    server_.score = [this, count, code, pushback_ms](grpc::ServerContext* context,
+                                                     const v1::ScoreRequest& /*request*/,
+                                                     v1::ScoreResponse* response) {
+      if (server_.num_calls() > count) {
+        *response = SampleResponse();
+        return grpc::Status::OK;
+      }
+      if (!pushback_ms.empty()) {
+        context->AddTrailingMetadata("grpc-retry-pushback-ms", pushback_ms);
+      }
+      return grpc::Status(code, "refused");
+    };
+  }
+
+  std::unique_ptr<Client> NewClient() {
+    absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(options_);
+    EXPECT_TRUE(client.ok()) << client.status();
+    return *std::move(client);
+  }
+
+  absl::StatusOr<v1::ScoreResponse> Score() { return NewClient()->Score(SampleRequest()); }
+
+  // Outlives the server, whose handlers wait for it.
+  absl::Notification test_is_over_;
+  FakeScorer server_;
+  Client::Options options_;
+};
+
+TEST_F(ClientTest, ReturnsTheServersAnswer) {
+  const absl::StatusOr<v1::ScoreResponse> response = Score();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->SerializeAsString(), SampleResponse().SerializeAsString());
+}
+
+TEST_F(ClientTest, RetriesUnavailableUntilItIsAnswered) {
+  RefuseFirst(2, grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(Score().ok());
+  EXPECT_EQ(server_.num_calls(), 3);
+}
+
+TEST_F(ClientTest, RetriesResourceExhausted) {
+  RefuseFirst(1, grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(Score().ok());
+  EXPECT_EQ(server_.num_calls(), 2);
+}
+
+TEST_F(ClientTest, GivesUpAfterMaxAttempts) {
+  RefuseFirst(100, grpc::StatusCode::UNAVAILABLE);
+  options_.max_attempts = 3;
+  EXPECT_EQ(Score().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server_.num_calls(), 3);
+}
+
+TEST_F(ClientTest, OneAttemptMeansNoRetry) {
+  RefuseFirst(1, grpc::StatusCode::UNAVAILABLE);
+  options_.max_attempts = 1;
+  EXPECT_EQ(Score().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server_.num_calls(), 1);
+}
+
+TEST_F(ClientTest, DoesNotRetryWhatCannotSucceed) {
+  for (const grpc::StatusCode code :
+       {grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::FAILED_PRECONDITION,
+        grpc::StatusCode::INTERNAL, grpc::StatusCode::NOT_FOUND}) {
+    const int calls_before = server_.num_calls();
+    RefuseFirst(1000, code);
+    EXPECT_EQ(static_cast<int>(Score().status().code()), static_cast<int>(code));
+    EXPECT_EQ(server_.num_calls(), calls_before + 1);
+  }
+}
+
+TEST_F(ClientTest, ServersPushbackReplacesTheBackoff) {
+  RefuseFirst(1, grpc::StatusCode::RESOURCE_EXHAUSTED, "1");
+  options_.initial_backoff = absl::Hours(1);
+  options_.max_backoff = absl::Hours(1);
+  EXPECT_TRUE(Score().ok());
+}
+
+TEST_F(ClientTest, NegativePushbackEndsRetries) {
+  RefuseFirst(1, grpc::StatusCode::RESOURCE_EXHAUSTED, "-1");
+  EXPECT_EQ(Score().status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(server_.num_calls(), 1);
+}
+
+TEST_F(ClientTest, RetriesARequestBeyondGrpcsDefaultRetryBuffer) {
+  RefuseFirst(1, grpc::StatusCode::UNAVAILABLE);
+  v1::ScoreRequest request = SampleRequest();
+  request.mutable_questions(0)->mutable_candidates(0)->mutable_tokens()->clear_ids();
+  request.mutable_questions(0)->mutable_candidates(0)->mutable_tokens()->set_raw(
+      std::string(8 << 20, '\0'));
+  options_.max_request_bytes = static_cast<int64_t>(request.ByteSizeLong());
+  const absl::StatusOr<v1::ScoreResponse> response = NewClient()->Score(request);
+  EXPECT_EQ(server_.num_calls(), 2);
+  // The sample answers another request: that it came at all is what counts here.
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ClientTest, DeadlineEndsACallThatIsNotAnswered) {
+  server_.score = [this](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                         v1::ScoreResponse* /*response*/) {
+    test_is_over_.WaitForNotification();
+    return grpc::Status::OK;
+  };
+  options_.deadline = absl::Milliseconds(100);
+  const std::unique_ptr<Client> client = NewClient();
+  EXPECT_EQ(client->Score(SampleRequest()).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(client->Connected());
+  test_is_over_.Notify();
+}
+
+TEST_F(ClientTest, RefusesALargerRequestBeforeSending) {
+  const auto size_bytes = static_cast<int64_t>(SampleRequest().ByteSizeLong());
+  options_.max_request_bytes = size_bytes;
+  EXPECT_TRUE(Score().ok());
+  options_.max_request_bytes = size_bytes - 1;
+  const absl::Status status = Score().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(std::to_string(size_bytes)));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(std::to_string(size_bytes - 1)));
+  EXPECT_EQ(server_.num_calls(), 1);
+}
+
+TEST_F(ClientTest, AcceptsAnswersBeyondGrpcsDefaultMessageLimit) {
+  server_.explain = [](grpc::ServerContext* /*context*/, const v1::ExplainRequest& /*request*/,
+                       v1::ExplainResponse* response) {
+    *response = SampleExplanation();
+    response->set_svg(std::string(16 << 20, ' '));
+    return grpc::Status::OK;
+  };
+  v1::ExplainRequest request;
+  *request.mutable_request() = SampleRequest();
+  request.set_svg(true);
+  const absl::StatusOr<v1::ExplainResponse> response = NewClient()->Explain(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->svg().size(), size_t{16} << 20);
+}
+
+TEST_F(ClientTest, KeepsLongErrorDetails) {
+  server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                     v1::ScoreResponse* /*response*/) {
+    google::rpc::BadRequest bad_request;
+    for (int i = 0; i < 16; ++i) {
+      auto* violation = bad_request.add_field_violations();
+      violation->set_field("questions[" + std::to_string(i) + "]");
+      violation->set_description(std::string(1000, 'x'));
+    }
+    google::rpc::Status details;
+    details.add_details()->PackFrom(bad_request);
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "bad", details.SerializeAsString());
+  };
+  const absl::Status status = Score().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GetErrorDetails(status).violations.size(), 16);
+}
+
+TEST_F(ClientTest, UnreachableServerIsUnavailable) {
+  std::string target;
+  {
+    const FakeScorer gone;
+    target = gone.target();
+  }
+  options_.target = target;
+  options_.max_attempts = 2;
+  const std::unique_ptr<Client> client = NewClient();
+  EXPECT_EQ(client->Score(SampleRequest()).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(client->Connected());
+}
+
+TEST_F(ClientTest, WrongAnswersAreDataLoss) {
+  server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                     v1::ScoreResponse* response) {
+    *response = SampleResponse();
+    response->mutable_results()->RemoveLast();
+    return grpc::Status::OK;
+  };
+  server_.explain = [](grpc::ServerContext* /*context*/, const v1::ExplainRequest& /*request*/,
+                       v1::ExplainResponse* /*response*/) { return grpc::Status::OK; };
+  server_.get_model = [](grpc::ServerContext* /*context*/, const v1::GetModelRequest& /*request*/,
+                         v1::Model* model) {
+    *model = SampleModel();
+    return grpc::Status::OK;
+  };
+  const std::unique_ptr<Client> client = NewClient();
+  EXPECT_EQ(client->Score(SampleRequest()).status().code(), absl::StatusCode::kDataLoss);
+  v1::ExplainRequest explain;
+  *explain.mutable_request() = SampleRequest();
+  EXPECT_EQ(client->Explain(explain).status().code(), absl::StatusCode::kDataLoss);
+  v1::GetModelRequest get_model;
+  get_model.set_name("other");
+  EXPECT_EQ(client->GetModel(get_model).status().code(), absl::StatusCode::kDataLoss);
+  get_model.set_name("demo");
+  EXPECT_TRUE(client->GetModel(get_model).ok());
+}
+
+TEST_F(ClientTest, ListsModels) {
+  server_.list_models = [](grpc::ServerContext* /*context*/,
+                           const v1::ListModelsRequest& /*request*/,
+                           v1::ListModelsResponse* response) {
+    *response->add_models() = SampleModel();
+    return grpc::Status::OK;
+  };
+  const absl::StatusOr<v1::ListModelsResponse> response = NewClient()->ListModels();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->models(0).name(), "demo");
+}
+
+TEST_F(ClientTest, ReadsHealthFromGrpcsOwnService) {
+  const std::unique_ptr<Client> client = NewClient();
+  server_.SetServing("canopy.v1.Scorer", false);
+  EXPECT_EQ(*client->Check(""), Health::kServing);
+  EXPECT_EQ(*client->Check("canopy.v1.Scorer"), Health::kNotServing);
+  server_.SetServing("canopy.v1.Scorer", true);
+  EXPECT_EQ(*client->Check("canopy.v1.Scorer"), Health::kServing);
+  EXPECT_EQ(client->Check("unknown").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(ClientOptionsTest, NamesTheWrongOption) {
+  struct Case {
+    std::string option;
+    void (*spoil)(Client::Options*);
+  };
+  for (const Case& each : {
+           Case{"target", [](Client::Options* o) { o->target.clear(); }},
+           Case{"deadline", [](Client::Options* o) { o->deadline = absl::ZeroDuration(); }},
+           Case{"deadline", [](Client::Options* o) { o->deadline = absl::InfiniteDuration(); }},
+           Case{"max_request_bytes", [](Client::Options* o) { o->max_request_bytes = 0; }},
+           Case{"max_request_bytes",
+                [](Client::Options* o) { o->max_request_bytes = int64_t{1} << 31; }},
+           Case{"max_attempts", [](Client::Options* o) { o->max_attempts = 0; }},
+           Case{"max_attempts", [](Client::Options* o) { o->max_attempts = 6; }},
+           Case{"initial_backoff",
+                [](Client::Options* o) { o->initial_backoff = absl::ZeroDuration(); }},
+           Case{"max_backoff", [](Client::Options* o) { o->max_backoff = absl::Milliseconds(1); }},
+           Case{"max_backoff",
+                [](Client::Options* o) { o->max_backoff = absl::InfiniteDuration(); }},
+       }) {
+    Client::Options options;
+    each.spoil(&options);
+    const absl::Status status = Client::Create(options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << each.option;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(each.option));
+  }
+}
+
+}  // namespace
+}  // namespace canopy::client

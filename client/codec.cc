@@ -1,0 +1,176 @@
+#include "client/codec.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/enum_names.h"
+#include "nlohmann/json.hpp"
+
+namespace canopy::client {
+namespace {
+
+using Json = nlohmann::json;
+
+absl::Status Refuse(absl::string_view place, absl::string_view problem) {
+  return absl::InvalidArgumentError(absl::StrCat(place, ": ", problem));
+}
+
+absl::Status WrongType(absl::string_view place, absl::string_view wanted, const Json& value) {
+  return Refuse(place, absl::StrCat("must be ", wanted, ", not ", value.type_name()));
+}
+
+// Finds where a line stops being JSON: the parser that builds the value does not say without
+// exceptions.
+class SyntaxErrorFinder : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool start_object(std::size_t /*size*/) override { return true; }
+  bool key(string_t& /*value*/) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t /*size*/) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    column_ = position;
+    return false;
+  }
+
+  size_t column() const { return column_; }
+
+ private:
+  size_t column_ = 0;
+};
+
+absl::Status ReadString(const Json& object, const char* key, std::string* text) {
+  const auto found = object.find(key);
+  if (found == object.end()) {
+    return absl::OkStatus();
+  }
+  if (!found->is_string()) {
+    return WrongType(key, "a string", *found);
+  }
+  *text = found->get_ref<const std::string&>();
+  return absl::OkStatus();
+}
+
+absl::Status ReadTokens(const Json& object, const char* key, v1::TokenIds* tokens) {
+  const auto found = object.find(key);
+  if (found == object.end()) {
+    return absl::OkStatus();
+  }
+  if (!found->is_array()) {
+    return WrongType(key, "a list of token ids", *found);
+  }
+  tokens->mutable_ids()->Reserve(static_cast<int>(found->size()));
+  for (size_t i = 0; i < found->size(); ++i) {
+    const Json& token = (*found)[i];
+    if (!token.is_number_unsigned() ||
+        token.get<uint64_t>() > std::numeric_limits<uint32_t>::max()) {
+      return Refuse(absl::StrCat(key, "[", i, "]"),
+                    absl::StrCat(token.is_number() ? token.dump() : token.type_name(),
+                                 " is no token id (an integer from 0 to 4294967295)"));
+    }
+    tokens->add_ids(token.get<uint32_t>());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadCandidate(const Json& value, v1::Candidate* candidate) {
+  if (absl::Status status = ReadString(value, "id", candidate->mutable_id()); !status.ok()) {
+    return status;
+  }
+  return ReadTokens(value, "tokens", candidate->mutable_tokens());
+}
+
+absl::Status ReadCandidates(const Json& object, v1::Question* question) {
+  const auto found = object.find("candidates");
+  if (found == object.end()) {
+    return Refuse("candidates", "missing");
+  }
+  if (!found->is_array()) {
+    return WrongType("candidates", "a list of objects", *found);
+  }
+  for (size_t i = 0; i < found->size(); ++i) {
+    const std::string place = absl::StrCat("candidates[", i, "]");
+    const Json& value = (*found)[i];
+    if (!value.is_object()) {
+      return WrongType(place, "an object", value);
+    }
+    if (absl::Status status = ReadCandidate(value, question->add_candidates()); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(place, ".", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadKind(const Json& object, v1::Question* question) {
+  std::string name = EnumName(v1::QUESTION_KIND_PLAIN);
+  if (absl::Status status = ReadString(object, "kind", &name); !status.ok()) {
+    return status;
+  }
+  const absl::StatusOr<v1::QuestionKind> kind = ParseEnum<v1::QuestionKind>(name);
+  if (!kind.ok()) {
+    return Refuse("kind", kind.status().message());
+  }
+  question->set_kind(*kind);
+  return absl::OkStatus();
+}
+
+absl::Status ReadQuestion(const Json& object, v1::Question* question) {
+  absl::Status status = ReadString(object, "id", question->mutable_id());
+  if (status.ok()) {
+    status = ReadKind(object, question);
+  }
+  if (status.ok()) {
+    status = ReadTokens(object, "prefix", question->mutable_prefix());
+  }
+  return status.ok() ? ReadCandidates(object, question) : status;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Question> ParseQuestion(absl::string_view line) {
+  const Json object = Json::parse(line.begin(), line.end(), /*cb=*/nullptr,
+                                  /*allow_exceptions=*/false);
+  if (object.is_discarded()) {
+    SyntaxErrorFinder finder;
+    Json::sax_parse(line.begin(), line.end(), &finder);
+    return Refuse(absl::StrCat("column ", finder.column()), "not JSON");
+  }
+  if (!object.is_object()) {
+    return WrongType("question", "an object", object);
+  }
+  v1::Question question;
+  if (absl::Status status = ReadQuestion(object, &question); !status.ok()) {
+    return status;
+  }
+  return question;
+}
+
+absl::Status ReadQuestions(std::istream& input, v1::ScoreRequest* request) {
+  std::string line;
+  for (int64_t number = 1; std::getline(input, line); ++number) {
+    if (absl::StripAsciiWhitespace(line).empty()) {
+      continue;
+    }
+    absl::StatusOr<v1::Question> question = ParseQuestion(line);
+    if (!question.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("line ", number, ": ", question.status().message()));
+    }
+    *request->add_questions() = *std::move(question);
+  }
+  return input.bad() ? absl::DataLossError("reading the questions failed") : absl::OkStatus();
+}
+
+}  // namespace canopy::client

@@ -1,0 +1,28 @@
+// Reads questions from JSON lines: one question a line, blank lines skipped, as
+//   {"id": "q1", "kind": "choice", "prefix": [1, 2], "candidates": [{"id": "a", "tokens": [3]}]}
+// `id` defaults to "", `kind` (plain, boolean, choice, score) to plain, `prefix` and `tokens` to an
+// empty list. Other keys, such as "prompt", "text" or "answer", are comments and ignored. What is
+// understood but wrong is refused here; counts, limits and the vocabulary are the server's to
+// check.
+#ifndef CLIENT_CODEC_H_
+#define CLIENT_CODEC_H_
+
+#include <istream>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "canopy/v1/scorer.pb.h"
+#include "canopy/v1/types.pb.h"
+
+namespace canopy::client {
+
+// One line. INVALID_ARGUMENT with the place, as `candidates[1].tokens[4]: -7 is no token id`.
+absl::StatusOr<v1::Question> ParseQuestion(absl::string_view line);
+
+// Appends all questions of `input` to `request`. INVALID_ARGUMENT as above behind `line 3: `.
+absl::Status ReadQuestions(std::istream& input, v1::ScoreRequest* request);
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_CODEC_H_

@@ -1,0 +1,57 @@
+#include "client/testing/fake_scorer.h"
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+
+namespace canopy::client {
+
+FakeScorer::FakeScorer() {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+  builder.SetMaxReceiveMessageSize(-1);
+  builder.RegisterService(this);
+  server_ = builder.BuildAndStart();
+}
+
+FakeScorer::~FakeScorer() { server_->Shutdown(); }
+
+std::string FakeScorer::target() const { return absl::StrCat("127.0.0.1:", port_); }
+
+void FakeScorer::SetServing(const std::string& service, bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus(service, serving);
+}
+
+template <typename Request, typename Response>
+grpc::Status FakeScorer::Answer(const Handler<Request, Response>& handler,
+                                grpc::ServerContext* context, const Request* request,
+                                Response* response) {
+  ++num_calls_;
+  return handler ? handler(context, *request, response)
+                 : grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no handler");
+}
+
+grpc::Status FakeScorer::Score(grpc::ServerContext* context, const v1::ScoreRequest* request,
+                               v1::ScoreResponse* response) {
+  return Answer(score, context, request, response);
+}
+
+grpc::Status FakeScorer::Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
+                                 v1::ExplainResponse* response) {
+  return Answer(explain, context, request, response);
+}
+
+grpc::Status FakeScorer::GetModel(grpc::ServerContext* context, const v1::GetModelRequest* request,
+                                  v1::Model* response) {
+  return Answer(get_model, context, request, response);
+}
+
+grpc::Status FakeScorer::ListModels(grpc::ServerContext* context,
+                                    const v1::ListModelsRequest* request,
+                                    v1::ListModelsResponse* response) {
+  return Answer(list_models, context, request, response);
+}
+
+}  // namespace canopy::client

@@ -1,0 +1,57 @@
+// An in-process Scorer for client tests: answers through functions that a test sets, on a free
+// loopback port, with gRPC's own health service beside it.
+#ifndef CLIENT_TESTING_FAKE_SCORER_H_
+#define CLIENT_TESTING_FAKE_SCORER_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "canopy/v1/scorer.grpc.pb.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_context.h"
+
+namespace canopy::client {
+
+class FakeScorer final : public v1::Scorer::Service {
+ public:
+  template <typename Request, typename Response>
+  using Handler = std::function<grpc::Status(grpc::ServerContext*, const Request&, Response*)>;
+
+  // Listens at once; answers with the handlers below, UNIMPLEMENTED without one. Set them before
+  // the first call.
+  FakeScorer();
+  ~FakeScorer() override;
+
+  std::string target() const;
+  int num_calls() const { return num_calls_.load(); }
+  void SetServing(const std::string& service, bool serving);
+
+  Handler<v1::ScoreRequest, v1::ScoreResponse> score;
+  Handler<v1::ExplainRequest, v1::ExplainResponse> explain;
+  Handler<v1::GetModelRequest, v1::Model> get_model;
+  Handler<v1::ListModelsRequest, v1::ListModelsResponse> list_models;
+
+ private:
+  grpc::Status Score(grpc::ServerContext* context, const v1::ScoreRequest* request,
+                     v1::ScoreResponse* response) override;
+  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
+                       v1::ExplainResponse* response) override;
+  grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest* request,
+                        v1::Model* response) override;
+  grpc::Status ListModels(grpc::ServerContext* context, const v1::ListModelsRequest* request,
+                          v1::ListModelsResponse* response) override;
+
+  template <typename Request, typename Response>
+  grpc::Status Answer(const Handler<Request, Response>& handler, grpc::ServerContext* context,
+                      const Request* request, Response* response);
+
+  std::atomic<int> num_calls_{0};
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_TESTING_FAKE_SCORER_H_

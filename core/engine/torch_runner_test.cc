@@ -1,0 +1,262 @@
+#include "core/engine/torch_runner.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "core/model/synthetic.h"
+#include "core/model/test_files.h"
+#include "core/tree/tree_plan.h"
+#include "gtest/gtest.h"
+
+namespace canopy {
+namespace {
+
+constexpr int64_t kHidden = 24;
+constexpr int32_t kBrokenToken = 17;  // its embedding in WriteCheckpoint's weights is NaN
+
+constexpr absl::string_view kConfig = R"({
+  "architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3", "num_labels": 2,
+  "vocab_size": 29, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+  "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "hidden_act": "silu",
+  "max_position_embeddings": 300, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+  "tie_word_embeddings": false, "attention_bias": false})";
+
+// A folder as transformers would save it: backbone names carry "model.".
+void WriteCheckpoint(const TemporaryFolder& folder) {
+  folder.Write("config.json", kConfig);
+  folder.Write("tokenizer.json", "abc");
+  const auto weights = MakeSyntheticWeights(*ParseModelConfig(kConfig));
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  std::vector<std::string> entries;
+  std::string data;
+  for (const TensorView& view : weights->tensors()) {
+    const std::string prefix = view.name == "score.weight" ? "" : "model.";
+    const auto begin = static_cast<int64_t>(data.size());
+    data.append(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
+    if (view.name == "embed_tokens.weight") {
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      std::memcpy(&data[static_cast<size_t>(begin + kBrokenToken * kHidden * 4)], &nan, sizeof nan);
+    }
+    entries.push_back(SafetensorsEntry(prefix + view.name, "F32",
+                                       absl::StrCat("[", absl::StrJoin(view.shape, ","), "]"),
+                                       begin, static_cast<int64_t>(data.size())));
+  }
+  folder.Write("model.safetensors",
+               SafetensorsFile(absl::StrCat("{", absl::StrJoin(entries, ","), "}"), data));
+}
+
+TorchRunnerOptions OptionsFor(const std::string& source) {
+  TorchRunnerOptions options;
+  options.name = "ranker";
+  options.source = source;
+  options.device = "cpu";
+  options.dtype = "auto";
+  options.threads = 1;
+  return options;
+}
+
+class TorchRunnerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    WriteCheckpoint(folder_);
+    auto runner = LoadTorchRunner(OptionsFor(folder_.path()));
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    runner_ = *std::move(runner);
+  }
+
+  absl::StatusOr<PartOutput> Run(const std::vector<std::vector<int32_t>>& paths,
+                                 const OutputSelection& outputs) {
+    auto batch = std::make_shared<PathBatch>();
+    batch->question_offsets = {0};
+    batch->AddQuestion({}, paths);
+    RouteOptions options;
+    options.backend = Backend::kPath;
+    const auto plan = RequestPlan::Create(batch, options, 1000);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return runner_->Run(plan->BuildPart(0), outputs);
+  }
+
+  const TemporaryFolder folder_;
+  std::unique_ptr<ModelRunner> runner_;
+};
+
+std::vector<float> Floats(const std::string& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+TEST_F(TorchRunnerTest, DescribesTheModel) {
+  const ModelInfo& info = *runner_->info();
+  EXPECT_EQ(info.name, "ranker");
+  EXPECT_EQ(info.architecture, "Qwen3ForSequenceClassification");
+  EXPECT_EQ(info.hidden_size, kHidden);
+  EXPECT_EQ(info.vocab_size, 29);
+  EXPECT_EQ(info.max_path_tokens, 300);
+  EXPECT_EQ(info.num_labels, 2);
+  EXPECT_EQ(info.dtype, "float32");
+  EXPECT_EQ(info.device, "cpu");
+  EXPECT_EQ(info.fingerprint.size(), 16U);
+  // The SHA-256 of "abc", as FIPS 180 prints it.
+  EXPECT_EQ(info.vocabulary_hash, "ba7816bf8f01cfea");
+  // Embedding and final norm; per layer two norms, q and k norms, q, k, v, o and three of the MLP;
+  // the head.
+  const int64_t layer = 2 * 24 + 2 * 16 + 24 * (64 + 32 + 32) + 64 * 24 + 3 * 24 * 40;
+  EXPECT_EQ(info.parameters, 29 * 24 + 24 + 2 * layer + 2 * 24);
+}
+
+TEST_F(TorchRunnerTest, TokenBudgetBoundsThePath) {
+  TorchRunnerOptions options = OptionsFor(folder_.path());
+  options.max_batch_tokens = 128;
+  EXPECT_EQ((*LoadTorchRunner(options))->info()->max_path_tokens, 128);
+  EXPECT_EQ(DefaultMaxBatchTokens("cpu"), 16'384);
+  EXPECT_EQ(DefaultMaxBatchTokens("cuda:3"), 65'536);
+}
+
+TEST_F(TorchRunnerTest, ScoresAreTheHeadOnTheVectors) {
+  OutputSelection outputs;
+  outputs.scores = true;
+  outputs.vectors = true;
+  const auto output = Run({{1, 2, 3}, {4}}, outputs);
+  ASSERT_TRUE(output.ok()) << output.status();
+  const std::vector<float> vectors = Floats(output->vectors);
+  ASSERT_EQ(vectors.size(), 2U * kHidden);
+  ASSERT_EQ(output->scores.size(), 4U);
+  const auto weights = MakeSyntheticWeights(*ParseModelConfig(kConfig));
+  const TensorView* head = weights->Find("score.weight");
+  ASSERT_NE(head, nullptr);
+  std::vector<float> head_values(2 * kHidden);
+  std::memcpy(head_values.data(), head->bytes.data(), head->bytes.size());
+  for (size_t path = 0; path < 2; ++path) {
+    for (size_t label = 0; label < 2; ++label) {
+      double sum = 0;
+      for (size_t i = 0; i < kHidden; ++i) {
+        sum += static_cast<double>(vectors[path * kHidden + i]) * head_values[label * kHidden + i];
+      }
+      EXPECT_NEAR(output->scores[path * 2 + label], sum, 1e-5);
+    }
+  }
+  EXPECT_EQ(output->finite, (std::vector<uint8_t>{1, 1}));
+}
+
+TEST_F(TorchRunnerTest, OnlyWhatIsAskedForComesBack) {
+  OutputSelection outputs;
+  outputs.scores = true;
+  EXPECT_TRUE(Run({{1}}, outputs)->vectors.empty());
+  outputs = OutputSelection();
+  outputs.vectors = true;
+  EXPECT_TRUE(Run({{1}}, outputs)->scores.empty());
+}
+
+TEST_F(TorchRunnerTest, VectorsComeInTheTypeAskedFor) {
+  OutputSelection outputs;
+  outputs.vectors = true;
+  const std::vector<float> exact = Floats(Run({{1, 2}, {3}}, outputs)->vectors);
+  outputs.vector_type = VectorType::kBFloat16;
+  const std::string rounded = Run({{1, 2}, {3}}, outputs)->vectors;
+  ASSERT_EQ(rounded.size(), exact.size() * 2);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    uint16_t upper = 0;
+    std::memcpy(&upper, &rounded[i * 2], sizeof upper);
+    const uint32_t bits = static_cast<uint32_t>(upper) << 16;
+    float value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    EXPECT_NEAR(value, exact[i], std::abs(exact[i]) / 256);
+  }
+  outputs.vector_type = VectorType::kFloat16;
+  EXPECT_EQ(Run({{1, 2}, {3}}, outputs)->vectors.size(), exact.size() * 2);
+}
+
+TEST_F(TorchRunnerTest, NormalizedVectorsHaveNormOne) {
+  OutputSelection outputs;
+  outputs.vectors = true;
+  outputs.normalize = true;
+  const std::vector<float> vectors = Floats(Run({{5, 6, 7}}, outputs)->vectors);
+  double sum = 0;
+  for (const float value : vectors) {
+    sum += static_cast<double>(value) * value;
+  }
+  EXPECT_NEAR(sum, 1, 1e-5);
+}
+
+TEST_F(TorchRunnerTest, PathsThatAreNotFiniteAreMarked) {
+  OutputSelection outputs;
+  outputs.scores = true;
+  const auto output = Run({{1, 2}, {1, kBrokenToken}, {3}}, outputs);
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(output->finite, (std::vector<uint8_t>{1, 0, 1}));
+  EXPECT_TRUE(std::isnan(output->scores[2]));
+  EXPECT_EQ(Run({{1, 2}, {kBrokenToken}}, OutputSelection())->finite, (std::vector<uint8_t>{1, 0}));
+}
+
+TEST_F(TorchRunnerTest, SyntheticWeightsComeFromAConfigAlone) {
+  const std::string config = folder_.Join("config.json");
+  const auto runner = LoadTorchRunner(OptionsFor("synthetic:" + config));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_EQ((*runner)->info()->vocabulary_hash, "");
+  // One element differs between the two sets of weights.
+  EXPECT_NE((*runner)->info()->fingerprint, runner_->info()->fingerprint);
+}
+
+TEST_F(TorchRunnerTest, ConfigMayComeFromElsewhere) {
+  const TemporaryFolder elsewhere;
+  TorchRunnerOptions options = OptionsFor(folder_.path());
+  options.config = elsewhere.Write("config.json", kConfig);
+  EXPECT_TRUE(LoadTorchRunner(options).ok());
+  options.config = elsewhere.Join("missing.json");
+  EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(TorchRunnerTest, BFloat16IsNamed) {
+  TorchRunnerOptions options = OptionsFor(folder_.path());
+  options.dtype = "bfloat16";
+  const auto runner = LoadTorchRunner(options);
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_EQ((*runner)->info()->dtype, "bfloat16");
+}
+
+TEST_F(TorchRunnerTest, RefusesWrongOptionsByName) {
+  struct WrongOption {
+    std::string TorchRunnerOptions::*field;
+    const char* value;
+    absl::StatusCode code;
+  };
+  for (const WrongOption& wrong : {
+           WrongOption{&TorchRunnerOptions::device, "gpu", absl::StatusCode::kInvalidArgument},
+           WrongOption{&TorchRunnerOptions::device, "cuda:x", absl::StatusCode::kInvalidArgument},
+           WrongOption{&TorchRunnerOptions::device, "cuda:127",
+                       absl::StatusCode::kFailedPrecondition},
+           WrongOption{&TorchRunnerOptions::dtype, "float16", absl::StatusCode::kInvalidArgument},
+       }) {
+    TorchRunnerOptions options = OptionsFor(folder_.path());
+    options.*wrong.field = wrong.value;
+    const absl::Status status = LoadTorchRunner(options).status();
+    EXPECT_EQ(status.code(), wrong.code) << wrong.value;
+    EXPECT_TRUE(absl::StrContains(status.message(), wrong.value)) << status;
+  }
+  EXPECT_EQ(LoadTorchRunner(OptionsFor(folder_.Join("nowhere"))).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(TorchRunnerTest, ScoresWithoutAHeadAreRefused) {
+  const std::string config = folder_.Write(
+      "plain.json",
+      absl::StrReplaceAll(kConfig, {{"Qwen3ForSequenceClassification", "Qwen3Model"}}));
+  auto runner = LoadTorchRunner(OptionsFor("synthetic:" + config));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  runner_ = *std::move(runner);
+  OutputSelection outputs;
+  outputs.scores = true;
+  EXPECT_EQ(Run({{1}}, outputs).status(), absl::InvalidArgumentError("ranker has no scoring head"));
+}
+
+}  // namespace
+}  // namespace canopy

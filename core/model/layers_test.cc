@@ -1,0 +1,84 @@
+#include "core/model/layers.h"
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+
+#include "ATen/CPUGeneratorImpl.h"
+#include "ATen/ops/ones.h"
+#include "ATen/ops/randn.h"
+#include "ATen/ops/tensor.h"
+#include "gtest/gtest.h"
+
+namespace canopy {
+namespace {
+
+at::Tensor Random(at::IntArrayRef shape, uint64_t seed) {
+  return at::randn(shape, at::detail::createCPUGenerator(seed));
+}
+
+// A row's elements divided by their root mean square.
+double NormedElement(const at::Tensor& row, int64_t index, double eps) {
+  double sum = 0;
+  for (int64_t i = 0; i < row.numel(); ++i) {
+    sum += std::pow(row[i].item<double>(), 2);
+  }
+  return row[index].item<double>() / std::sqrt(sum / static_cast<double>(row.numel()) + eps);
+}
+
+TEST(RmsNormTest, DividesByTheRootMeanSquare) {
+  const at::Tensor x = Random({3, 113}, 1).mul_(1e-2);
+  const at::Tensor weight = Random({113}, 2);
+  const at::Tensor normed = RmsNorm(x, weight, 1e-5);
+  for (const int64_t index : {0, 57, 112}) {
+    EXPECT_NEAR(normed[2][index].item<double>(),
+                NormedElement(x[2], index, 1e-5) * weight[index].item<double>(), 1e-5);
+  }
+}
+
+TEST(RmsNormTest, AccumulatesBFloat16InFloat32) {
+  const at::Tensor x = Random({1, 4096}, 3).to(at::kBFloat16);
+  const at::Tensor normed = RmsNorm(x, at::ones({4096}, at::kBFloat16), 1e-6);
+  ASSERT_EQ(normed.scalar_type(), at::kBFloat16);
+  const double expected = NormedElement(x[0], 5, 1e-6);
+  EXPECT_NEAR(normed[0][5].item<double>(), expected, std::abs(expected) / 128);
+}
+
+TEST(HeadRmsNormTest, EachHeadHasItsOwnWeight) {
+  const at::Tensor x = Random({2, 3, 8}, 4);
+  const at::Tensor weight = Random({3, 8}, 5);
+  // A slice, as the decoder passes it.
+  const at::Tensor normed = HeadRmsNorm(x.narrow(1, 1, 2), weight.narrow(0, 1, 2), 1e-6);
+  EXPECT_NEAR(normed[1][1][6].item<double>(),
+              NormedElement(x[1][2], 6, 1e-6) * weight[2][6].item<double>(), 1e-5);
+}
+
+TEST(ApplyRotaryTest, TurnsPairsOfBothHalvesAsComplexNumbers) {
+  const at::Tensor x = Random({4, 2, 6}, 6);
+  const at::Tensor positions = at::tensor({0, 7, 1, 300}, at::kInt);
+  const at::Tensor frequencies = at::tensor({1.0, 0.1, 0.003}, at::kFloat);
+  const at::Tensor turned = ApplyRotary(x, MakeRotaryTables(positions, frequencies, at::kFloat));
+  for (int64_t token = 0; token < 4; ++token) {
+    for (int64_t pair = 0; pair < 3; ++pair) {
+      const at::Tensor head = x[token][1];
+      const std::complex<double> number(head[pair].item<double>(), head[pair + 3].item<double>());
+      const double angle = positions[token].item<double>() * frequencies[pair].item<double>();
+      const std::complex<double> expected = number * std::polar(1.0, angle);
+      EXPECT_NEAR(turned[token][1][pair].item<double>(), expected.real(), 1e-4);
+      EXPECT_NEAR(turned[token][1][pair + 3].item<double>(), expected.imag(), 1e-4);
+    }
+  }
+}
+
+TEST(GatedSiluTest, GateComesFirst) {
+  const at::Tensor gate_up = Random({2, 10}, 7);
+  const at::Tensor product = GatedSilu(gate_up);
+  for (int64_t i = 0; i < 5; ++i) {
+    const double gate = gate_up[1][i].item<double>();
+    EXPECT_NEAR(product[1][i].item<double>(),
+                gate / (1 + std::exp(-gate)) * gate_up[1][i + 5].item<double>(), 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace canopy

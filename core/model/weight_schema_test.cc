@@ -1,0 +1,238 @@
+#include "core/model/weight_schema.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace canopy {
+namespace {
+
+using testing::HasSubstr;
+
+ModelConfig TinyConfig(Architecture architecture) {
+  ModelConfig config;
+  config.architecture = architecture;
+  config.vocab_size = 50;
+  config.hidden_size = 16;
+  config.intermediate_size = 24;
+  config.num_layers = 1;
+  config.num_query_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 8;
+  config.num_labels = architecture == Architecture::kQwen3ForSequenceClassification ? 3 : 0;
+  return config;
+}
+
+struct Stored {
+  std::string name;
+  std::vector<int64_t> shape;
+  DType dtype = DType::kFloat32;
+  char fill = 'x';
+};
+
+WeightSource SourceOf(const std::vector<Stored>& stored) {
+  auto owner = std::make_shared<std::vector<std::string>>();
+  owner->reserve(stored.size());
+  std::vector<TensorView> tensors;
+  for (const Stored& tensor : stored) {
+    int64_t bytes = DTypeBytes(tensor.dtype);
+    for (const int64_t dimension : tensor.shape) {
+      bytes *= dimension;
+    }
+    owner->emplace_back(static_cast<size_t>(bytes), tensor.fill);
+    const std::string& data = owner->back();
+    tensors.push_back({tensor.name,
+                       tensor.dtype,
+                       tensor.shape,
+                       {reinterpret_cast<const uint8_t*>(data.data()), data.size()}});
+  }
+  return *WeightSource::Create(std::move(tensors), std::move(owner));
+}
+
+// What transformers 5 saves for one layer: vocabulary 50, hidden 16, intermediate 24, 4 query and 2
+// key-value heads of 8, with attention bias.
+std::vector<Stored> SavedByTransformers(const std::string& prefix) {
+  std::vector<Stored> stored = {
+      {"embed_tokens.weight", {50, 16}},
+      {"layers.0.input_layernorm.weight", {16}},
+      {"layers.0.mlp.down_proj.weight", {16, 24}},
+      {"layers.0.mlp.gate_proj.weight", {24, 16}},
+      {"layers.0.mlp.up_proj.weight", {24, 16}},
+      {"layers.0.post_attention_layernorm.weight", {16}},
+      {"layers.0.self_attn.k_norm.weight", {8}},
+      {"layers.0.self_attn.k_proj.bias", {16}},
+      {"layers.0.self_attn.k_proj.weight", {16, 16}},
+      {"layers.0.self_attn.o_proj.bias", {16}},
+      {"layers.0.self_attn.o_proj.weight", {16, 32}},
+      {"layers.0.self_attn.q_norm.weight", {8}},
+      {"layers.0.self_attn.q_proj.bias", {32}},
+      {"layers.0.self_attn.q_proj.weight", {32, 16}},
+      {"layers.0.self_attn.v_proj.bias", {16}},
+      {"layers.0.self_attn.v_proj.weight", {16, 16}},
+      {"norm.weight", {16}},
+  };
+  for (Stored& tensor : stored) {
+    tensor.name = prefix + tensor.name;
+  }
+  return stored;
+}
+
+ModelConfig BiasConfig(Architecture architecture) {
+  ModelConfig config = TinyConfig(architecture);
+  config.attention_bias = true;
+  return config;
+}
+
+std::string MatchError(const std::vector<Stored>& stored, const ModelConfig& config) {
+  const auto map = MatchWeights(SourceOf(stored), config);
+  EXPECT_EQ(map.status().code(), absl::StatusCode::kDataLoss);
+  return std::string(map.status().message());
+}
+
+TEST(WeightSchemaTest, MatchesWhatTransformersSaves) {
+  for (const std::string prefix : {"", "model."}) {
+    const auto stored = SavedByTransformers(prefix);
+    const auto map = MatchWeights(SourceOf(stored), BiasConfig(Architecture::kQwen3Model));
+    ASSERT_TRUE(map.ok()) << map.status();
+    EXPECT_EQ(map->tensors.size(), stored.size());
+    for (const Stored& tensor : stored) {
+      const TensorView* view = map->Find(tensor.name.substr(prefix.size()));
+      ASSERT_NE(view, nullptr) << tensor.name;
+      EXPECT_EQ(view->name, tensor.name);
+      EXPECT_EQ(view->shape, tensor.shape);
+    }
+    EXPECT_EQ(map->Find("lm_head.weight"), nullptr);
+  }
+}
+
+TEST(WeightSchemaTest, MatchesHeads) {
+  auto untied = SavedByTransformers("model.");
+  untied.push_back({"lm_head.weight", {50, 16}});
+  const auto language_model =
+      MatchWeights(SourceOf(untied), BiasConfig(Architecture::kQwen3ForCausalLM));
+  ASSERT_TRUE(language_model.ok()) << language_model.status();
+  EXPECT_NE(language_model->Find("lm_head.weight"), nullptr);
+
+  auto classifier = SavedByTransformers("model.");
+  classifier.push_back({"score.weight", {3, 16}, DType::kBFloat16});
+  const auto reward =
+      MatchWeights(SourceOf(classifier), BiasConfig(Architecture::kQwen3ForSequenceClassification));
+  ASSERT_TRUE(reward.ok()) << reward.status();
+  EXPECT_EQ(reward->Find("score.weight")->dtype, DType::kBFloat16);
+
+  EXPECT_THAT(
+      MatchError(SavedByTransformers("model."), BiasConfig(Architecture::kQwen3ForCausalLM)),
+      HasSubstr("1 missing: lm_head.weight"));
+  EXPECT_THAT(MatchError(untied, BiasConfig(Architecture::kQwen3Model)),
+              HasSubstr("1 unexpected: lm_head.weight"));
+  EXPECT_THAT(MatchError(classifier, BiasConfig(Architecture::kQwen3ForCausalLM)),
+              HasSubstr("1 missing: lm_head.weight; 1 unexpected: score.weight"));
+}
+
+TEST(WeightSchemaTest, TiedHeadMayOnlyRepeatTheEmbedding) {
+  ModelConfig config = BiasConfig(Architecture::kQwen3ForCausalLM);
+  config.tie_word_embeddings = true;
+  auto stored = SavedByTransformers("model.");
+  EXPECT_TRUE(MatchWeights(SourceOf(stored), config).ok());
+  stored.push_back({"lm_head.weight", {50, 16}});
+  const auto map = MatchWeights(SourceOf(stored), config);
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(map->Find("lm_head.weight"), nullptr);
+  for (const Stored& other : std::vector<Stored>{{"lm_head.weight", {50, 16}, DType::kFloat32, 'y'},
+                                                 {"lm_head.weight", {25, 32}},
+                                                 {"lm_head.weight", {100, 16}, DType::kBFloat16}}) {
+    stored.back() = other;
+    EXPECT_THAT(MatchError(stored, config), HasSubstr("lm_head.weight differs from"));
+  }
+}
+
+TEST(WeightSchemaTest, BiasFollowsTheConfiguration) {
+  const std::string error =
+      MatchError(SavedByTransformers(""), TinyConfig(Architecture::kQwen3Model));
+  EXPECT_THAT(error, HasSubstr("4 unexpected: layers.0.self_attn.k_proj.bias"));
+}
+
+TEST(WeightSchemaTest, PrefixIsAllOrNothing) {
+  const ModelConfig config = BiasConfig(Architecture::kQwen3Model);
+  auto stored = SavedByTransformers("model.");
+  stored.back().name = "norm.weight";
+  EXPECT_THAT(MatchError(stored, config),
+              HasSubstr("1 missing: model.norm.weight; 1 unexpected: norm.weight"));
+  stored = SavedByTransformers("model.");
+  stored.push_back({"embed_tokens.weight", {50, 16}});
+  EXPECT_THAT(MatchError(stored, config), HasSubstr("both model.embed_tokens.weight"));
+  EXPECT_THAT(MatchError(SavedByTransformers("transformer."), config),
+              HasSubstr("neither model.embed_tokens.weight nor embed_tokens.weight"));
+  EXPECT_THAT(MatchError({}, config), HasSubstr("neither"));
+}
+
+TEST(WeightSchemaTest, NamesWrongShapesAndDtypes) {
+  const ModelConfig config = BiasConfig(Architecture::kQwen3Model);
+  auto stored = SavedByTransformers("");
+  stored[2].shape = {24, 16};
+  stored[3].dtype = DType::kFloat16;
+  stored[4].shape = {24, 16, 1};
+  const std::string error = MatchError(stored, config);
+  EXPECT_THAT(error, HasSubstr("2 of the wrong shape: "));
+  EXPECT_THAT(error, HasSubstr("layers.0.mlp.down_proj.weight [24, 16] instead of [16, 24]"));
+  EXPECT_THAT(error, HasSubstr("layers.0.mlp.up_proj.weight [24, 16, 1] instead of [24, 16]"));
+  EXPECT_THAT(error, HasSubstr("1 of a dtype other than F32 and BF16: "
+                               "layers.0.mlp.gate_proj.weight F16"));
+}
+
+TEST(WeightSchemaTest, ShowsAtMostEightNames) {
+  ModelConfig config = BiasConfig(Architecture::kQwen3Model);
+  config.num_layers = 3;
+  auto stored = SavedByTransformers("");
+  for (int i = 0; i < 9; ++i) {
+    stored.push_back({absl::StrCat("z\n", i), {1}});
+  }
+  const std::string error = MatchError(stored, config);
+  EXPECT_THAT(error, HasSubstr("30 missing: layers.1.input_layernorm.weight, "));
+  EXPECT_THAT(error, HasSubstr("9 unexpected: z\\n0, z\\n1, z\\n2, z\\n3, z\\n4, z\\n5, z\\n6, "
+                               "z\\n7, ..."));
+  EXPECT_THAT(error, testing::Not(HasSubstr("layers.2")));
+}
+
+// Published counts of distinct parameters.
+TEST(WeightSchemaTest, CountsPublishedModels) {
+  ModelConfig config;
+  config.architecture = Architecture::kQwen3ForCausalLM;
+  config.tie_word_embeddings = true;
+  config.vocab_size = 151936;
+  config.hidden_size = 1024;
+  config.intermediate_size = 3072;
+  config.num_layers = 28;
+  config.num_query_heads = 16;
+  config.num_kv_heads = 8;
+  config.head_dim = 128;
+  EXPECT_EQ(CountParameters(config), 596'049'920);
+  EXPECT_EQ(ExpectedTensors(config).size(), 310U);
+  config.tie_word_embeddings = false;
+  config.hidden_size = 4096;
+  config.intermediate_size = 12288;
+  config.num_layers = 36;
+  config.num_query_heads = 32;
+  EXPECT_EQ(CountParameters(config), 8'190'735'360);
+}
+
+TEST(WeightSchemaTest, LargestConfigurationDoesNotOverflow) {
+  ModelConfig config;
+  config.architecture = Architecture::kQwen3ForSequenceClassification;
+  config.vocab_size = 1 << 24;
+  config.hidden_size = 1 << 17;
+  config.intermediate_size = 1 << 20;
+  config.num_layers = config.num_query_heads = config.num_kv_heads = config.head_dim = 1 << 10;
+  config.num_labels = 1 << 16;
+  config.attention_bias = true;
+  const double layer = 3.0 * (1 << 17) * (1 << 20) + 4.0 * (1 << 17) * (1 << 20);
+  EXPECT_NEAR(static_cast<double>(CountParameters(config)) / (1024 * layer), 1.0, 0.01);
+}
+
+}  // namespace
+}  // namespace canopy

@@ -1,0 +1,98 @@
+#include "core/ops/device.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "ATen/Context.h"
+#include "ATen/Parallel.h"
+#include "ATen/core/Tensor.h"
+#include "ATen/ops/full.h"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "core/ops/torch_guard.h"
+
+namespace canopy {
+namespace {
+
+int64_t NumCudaDevices() {
+  return at::globalContext().hasCUDA() ? static_cast<int64_t>(at::getNumGPUs()) : 0;
+}
+
+// A device can be listed and yet be unusable: another architecture, a wrong driver, busy.
+absl::Status RunSmallKernel(c10::Device device) {
+  return GuardTorch("trying the device", [&]() -> absl::Status {
+    const at::Tensor sum = at::full({64}, 2.0, at::TensorOptions().device(device)).sum();
+    return sum.item<float>() == 128.0F ? absl::OkStatus()
+                                       : absl::InternalError("the device computes wrong results");
+  });
+}
+
+// N of "cuda:N", 0 of "cuda".
+std::optional<int32_t> CudaIndex(absl::string_view name) {
+  if (name == "cuda") {
+    return 0;
+  }
+  int32_t index = 0;
+  if (!absl::ConsumePrefix(&name, "cuda:") || !absl::SimpleAtoi(name, &index) || index < 0 ||
+      index > 127) {
+    return std::nullopt;
+  }
+  return index;
+}
+
+}  // namespace
+
+absl::StatusOr<c10::Device> ResolveDevice(absl::string_view name) {
+  const c10::Device cpu(c10::DeviceType::CPU);
+  if (name == "cpu") {
+    return cpu;
+  }
+  if (name == "auto") {
+    const c10::Device first(c10::DeviceType::CUDA, 0);
+    return NumCudaDevices() > 0 && RunSmallKernel(first).ok() ? first : cpu;
+  }
+  const std::optional<int32_t> index = CudaIndex(name);
+  if (!index.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device '", name, "' is not one of auto, cpu, cuda and cuda:N"));
+  }
+  if (*index >= NumCudaDevices()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device ", name, ": this machine has ", NumCudaDevices(), " CUDA devices"));
+  }
+  const c10::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(*index));
+  if (const absl::Status status = RunSmallKernel(device); !status.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device ", name, " does not run: ", status.message()));
+  }
+  return device;
+}
+
+absl::StatusOr<c10::ScalarType> ResolveDtype(absl::string_view name, c10::Device device) {
+  if (name == "float32" || (name == "auto" && device.is_cpu())) {
+    return c10::ScalarType::Float;
+  }
+  if (name == "bfloat16" || name == "auto") {
+    return c10::ScalarType::BFloat16;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype '", name, "' is not one of auto, float32 and bfloat16"));
+}
+
+void ConfigureTorch(int32_t threads) {
+  static std::once_flag once;
+  std::call_once(once, [threads] {
+    const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
+    at::set_num_threads(threads > 0 ? threads : std::max(1, cores));
+    // One thread makes all calls, one after the other.
+    at::set_num_interop_threads(1);
+    at::globalContext().setAllowTF32CuBLAS(false);
+    at::globalContext().setAllowTF32CuDNN(false);
+  });
+}
+
+}  // namespace canopy

@@ -1,0 +1,43 @@
+#include "server/call_gate.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace canopy::server {
+
+void CallGate::Open(ServingState state) {
+  absl::MutexLock lock(&mutex_);
+  state_ = std::make_unique<const ServingState>(std::move(state));
+}
+
+void CallGate::StartDraining() {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+}
+
+absl::StatusOr<const ServingState*> CallGate::Enter() {
+  absl::MutexLock lock(&mutex_);
+  if (draining_) {
+    return absl::UnavailableError("this server is shutting down");
+  }
+  if (state_ == nullptr) {
+    return absl::UnavailableError("this server is still loading its models");
+  }
+  ++inside_;
+  return state_.get();
+}
+
+void CallGate::Leave() {
+  absl::MutexLock lock(&mutex_);
+  --inside_;
+}
+
+bool CallGate::AwaitIdle(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(
+                                     +[](int64_t* inside) { return *inside == 0; }, &inside_),
+                                 timeout);
+}
+
+}  // namespace canopy::server

@@ -1,0 +1,48 @@
+// Which calls are let in: none while models load or the server drains, and how many are inside.
+#ifndef SERVER_CALL_GATE_H_
+#define SERVER_CALL_GATE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/engine/engine.h"
+#include "server/model_message.h"
+
+namespace canopy::server {
+
+// What serves calls once models are loaded.
+struct ServingState {
+  Engine* engine = nullptr;
+  LimitMap limits;  // in force, for GetModel
+};
+
+// Loading when made. Thread-safe.
+class CallGate {
+ public:
+  // Lets calls in. Once; the engine must outlive every call.
+  void Open(ServingState state) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Lets no further call in. Final.
+  void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // A call comes in: what to use, valid as long as this object, or UNAVAILABLE. Each success needs
+  // one Leave.
+  absl::StatusOr<const ServingState*> Enter() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Leave() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Waits until no call is inside; false when one still is after `timeout`.
+  bool AwaitIdle(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  absl::Mutex mutex_;
+  std::unique_ptr<const ServingState> state_ ABSL_GUARDED_BY(mutex_);
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t inside_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace canopy::server
+
+#endif  // SERVER_CALL_GATE_H_

@@ -1,0 +1,70 @@
+#include "server/call_reactor.h"
+
+#include "server/grpc_status.h"
+
+namespace canopy::server {
+namespace {
+
+// Deadlines further away are none: differences of such time points overflow.
+constexpr auto kFarAway = std::chrono::hours(24 * 365);
+
+constexpr char kRetryPushbackTrailer[] = "grpc-retry-pushback-ms";
+
+}  // namespace
+
+CallReactor::CallReactor(Method method, grpc::CallbackServerContext* call, ServiceContext* context)
+    : method_(method), call_(*call), context_(*context) {
+  context_.metrics.CallStarted(method_);
+}
+
+const ServingState* CallReactor::Enter() {
+  const absl::StatusOr<const ServingState*> serving = context_.gate.Enter();
+  if (!serving.ok()) {
+    Answer(serving.status());
+    return nullptr;
+  }
+  entered_ = true;
+  return *serving;
+}
+
+void CallReactor::Answer(const absl::Status& status) {
+  WireError error = ToWireError(status);
+  if (error.retry_pushback_ms.has_value()) {
+    call_.AddTrailingMetadata(kRetryPushbackTrailer, *error.retry_pushback_ms);
+  }
+  context_.metrics.CallFinished(method_, error.status.error_code());
+  CallGate& gate = context_.gate;
+  const bool entered = entered_;
+  Finish(error.status);
+  if (entered) {
+    gate.Leave();
+  }
+}
+
+void CallReactor::OnCancel() {
+  cancelled_.store(true, std::memory_order_relaxed);
+  context_.metrics.CallAbandoned(method_);
+}
+
+std::chrono::steady_clock::time_point CallReactor::Deadline() const {
+  const auto now = std::chrono::system_clock::now();
+  const auto deadline = call_.deadline();
+  if (deadline >= now + kFarAway) {
+    return std::chrono::steady_clock::time_point::max();
+  }
+  if (deadline <= now) {
+    return std::chrono::steady_clock::now();
+  }
+  return std::chrono::steady_clock::now() + (deadline - now);
+}
+
+grpc::Slice SingleSlice(const grpc::ByteBuffer& buffer) {
+  grpc::Slice slice;
+  if (!buffer.TrySingleSlice(&slice).ok() && !buffer.DumpToSingleSlice(&slice).ok()) {
+    // Only for a buffer that gRPC cannot read at all, which then holds nothing.
+    return {};
+  }
+  return slice;
+}
+
+}  // namespace canopy::server

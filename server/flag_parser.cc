@@ -1,0 +1,141 @@
+#include "server/flag_parser.h"
+
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/flags/commandlineflag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "core/base/status_macros.h"
+
+namespace canopy::server {
+namespace {
+
+constexpr absl::string_view kFlagFile = "flagfile";
+
+class FlagParser {
+ public:
+  explicit FlagParser(const std::vector<std::string>& repeatable) : repeatable_(repeatable) {}
+
+  absl::Status Parse(const std::vector<std::string>& arguments, bool in_file) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      absl::string_view argument = arguments[i];
+      if (argument == "--" && i + 1 == arguments.size()) {
+        return absl::OkStatus();
+      }
+      if (!absl::ConsumePrefix(&argument, "--") || argument.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("unexpected argument '", arguments[i], "': every argument is a --flag"));
+      }
+      const size_t equals = argument.find('=');
+      const absl::string_view name = argument.substr(0, equals);
+      if (equals != absl::string_view::npos) {
+        CANOPY_RETURN_IF_ERROR(Set(name, argument.substr(equals + 1), in_file));
+      } else if (const char* value = SwitchValue(name); value != nullptr) {
+        CANOPY_RETURN_IF_ERROR(Set(SwitchName(name), value, in_file));
+      } else if (absl::FindCommandLineFlag(name) == nullptr && name != kFlagFile) {
+        return UnknownFlag(name);
+      } else if (i + 1 < arguments.size() && !in_file) {
+        CANOPY_RETURN_IF_ERROR(Set(name, arguments[++i], in_file));
+      } else {
+        return absl::InvalidArgumentError(absl::StrCat("--", name, ": a value is missing"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status UnknownFlag(absl::string_view name) {
+    return absl::InvalidArgumentError(absl::StrCat("--", name, ": unknown flag"));
+  }
+
+  static bool IsSwitch(absl::string_view name) {
+    const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+    return flag != nullptr && flag->IsOfType<bool>();
+  }
+
+  // What --name alone or --noname stands for; null = neither names a switch.
+  static const char* SwitchValue(absl::string_view name) {
+    if (IsSwitch(name)) {
+      return "true";
+    }
+    return IsSwitch(SwitchName(name)) ? "false" : nullptr;
+  }
+
+  static absl::string_view SwitchName(absl::string_view name) {
+    return IsSwitch(name) ? name : absl::StripPrefix(name, "no");
+  }
+
+  absl::Status Set(absl::string_view name, absl::string_view value, bool in_file) {
+    if (name == kFlagFile) {
+      return in_file ? absl::InvalidArgumentError("--flagfile: flag files do not nest")
+                     : ParseFile(value);
+    }
+    absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+    if (flag == nullptr) {
+      return UnknownFlag(name);
+    }
+    std::string text(value);
+    if (absl::c_linear_search(repeatable_, name)) {
+      std::string& all = values_[std::string(name)];
+      absl::StrAppend(&all, all.empty() ? "" : std::string(1, kRepeatSeparator), value);
+      text = all;
+    }
+    std::string error;
+    if (!flag->ParseFrom(text, &error)) {
+      return absl::InvalidArgumentError(absl::StrCat("--", name, ": '", value, "' is not valid",
+                                                     error.empty() ? "" : ": ",
+                                                     absl::StrReplaceAll(error, {{"\n", " "}})));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseFile(absl::string_view path) {
+    std::ifstream file{std::string(path)};
+    std::vector<std::string> arguments;
+    for (std::string line; std::getline(file, line);) {
+      const absl::string_view text = absl::StripAsciiWhitespace(line);
+      if (!text.empty() && text[0] != '#') {
+        arguments.emplace_back(text);
+      }
+    }
+    if (!file.eof()) {
+      return absl::InvalidArgumentError(absl::StrCat("--flagfile: cannot read '", path, "'"));
+    }
+    return Parse(arguments, /*in_file=*/true);
+  }
+
+  const std::vector<std::string>& repeatable_;
+  std::map<std::string, std::string> values_;  // of repeatable flags, so far
+};
+
+}  // namespace
+
+absl::Status ParseFlags(const std::vector<std::string>& arguments,
+                        const std::vector<std::string>& repeatable) {
+  return FlagParser(repeatable).Parse(arguments, /*in_file=*/false);
+}
+
+std::string FlagsHelp(absl::string_view file_suffix) {
+  std::map<std::string, std::string> lines;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (absl::EndsWith(flag->Filename(), file_suffix)) {
+      lines[std::string(name)] = absl::StrCat(
+          "  --", name, "  ", flag->Help(),
+          " Default: ", flag->DefaultValue().empty() ? "''" : flag->DefaultValue(), ".\n");
+    }
+  }
+  std::string help;
+  for (const auto& [name, line] : lines) {
+    help += line;
+  }
+  return help;
+}
+
+}  // namespace canopy::server

@@ -1,0 +1,92 @@
+#include "server/flag_parser.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+ABSL_FLAG(int, number, 7, "A number of things.");
+ABSL_FLAG(bool, toggle, false, "On or off.");
+ABSL_FLAG(std::string, text, "default", "Some text.");
+ABSL_FLAG(std::string, many, "", "May be repeated.");
+
+namespace canopy::server {
+namespace {
+
+class FlagParserTest : public ::testing::Test {
+ protected:
+  static absl::Status Parse(const std::vector<std::string>& arguments) {
+    return ParseFlags(arguments, {"many"});
+  }
+
+  static std::string Error(const std::vector<std::string>& arguments) {
+    const absl::Status status = Parse(arguments);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_FALSE(absl::StrContains(status.message(), '\n'));
+    return std::string(status.message());
+  }
+
+  static std::string WriteFile(const std::string& text) {
+    const std::string path = absl::StrCat(::testing::TempDir(), "/flags");
+    std::ofstream(path) << text;
+    return path;
+  }
+
+ private:
+  absl::FlagSaver saver_;
+};
+
+TEST_F(FlagParserTest, ReadsEveryForm) {
+  ASSERT_TRUE(Parse({"--number=1", "--text", "a=b", "--toggle"}).ok());
+  EXPECT_EQ(absl::GetFlag(FLAGS_number), 1);
+  EXPECT_EQ(absl::GetFlag(FLAGS_text), "a=b");
+  EXPECT_TRUE(absl::GetFlag(FLAGS_toggle));
+  ASSERT_TRUE(Parse({"--notoggle", "--text=", "--number=2", "--number=3", "--"}).ok());
+  EXPECT_FALSE(absl::GetFlag(FLAGS_toggle));
+  EXPECT_EQ(absl::GetFlag(FLAGS_text), "");
+  EXPECT_EQ(absl::GetFlag(FLAGS_number), 3);
+  ASSERT_TRUE(Parse({"--toggle=true"}).ok());
+  EXPECT_TRUE(absl::GetFlag(FLAGS_toggle));
+}
+
+TEST_F(FlagParserTest, JoinsRepeatableFlagsAlsoFromFiles) {
+  const std::string path = WriteFile("# models\n\n  --many=b=/x, y\n--number=5\n");
+  ASSERT_TRUE(Parse({"--many=a", absl::StrCat("--flagfile=", path), "--many", "c"}).ok());
+  EXPECT_EQ(absl::GetFlag(FLAGS_many), "a\nb=/x, y\nc");
+  EXPECT_EQ(absl::GetFlag(FLAGS_number), 5);
+}
+
+TEST_F(FlagParserTest, SaysWhatIsWrongInOneLine) {
+  EXPECT_EQ(Error({"--unknown=1"}), "--unknown: unknown flag");
+  EXPECT_EQ(Error({"--unknown"}), "--unknown: unknown flag");
+  EXPECT_EQ(Error({"--nonumber"}), "--nonumber: unknown flag");
+  EXPECT_EQ(Error({"--number"}), "--number: a value is missing");
+  EXPECT_EQ(Error({"--flagfile"}), "--flagfile: a value is missing");
+  EXPECT_TRUE(absl::StartsWith(Error({"--number=x"}), "--number: 'x' is not valid"));
+  EXPECT_TRUE(absl::StartsWith(Error({"--toggle=maybe"}), "--toggle: 'maybe' is not valid"));
+  EXPECT_EQ(Error({"word"}), "unexpected argument 'word': every argument is a --flag");
+  EXPECT_EQ(Error({"-number=1"}), "unexpected argument '-number=1': every argument is a --flag");
+  EXPECT_EQ(Error({"--", "word"}), "unexpected argument '--': every argument is a --flag");
+  EXPECT_EQ(Error({"--flagfile=/does/not/exist"}), "--flagfile: cannot read '/does/not/exist'");
+  EXPECT_EQ(Error({absl::StrCat("--flagfile=", WriteFile("--flagfile=x"))}),
+            "--flagfile: flag files do not nest");
+  EXPECT_EQ(Error({absl::StrCat("--flagfile=", WriteFile("--number"))}),
+            "--number: a value is missing");
+}
+
+TEST_F(FlagParserTest, HelpShowsDefaults) {
+  const std::string help = FlagsHelp("server/flag_parser_test.cc");
+  EXPECT_EQ(help,
+            "  --many  May be repeated. Default: ''.\n"
+            "  --number  A number of things. Default: 7.\n"
+            "  --text  Some text. Default: default.\n"
+            "  --toggle  On or off. Default: false.\n");
+}
+
+}  // namespace
+}  // namespace canopy::server

@@ -1,0 +1,153 @@
+#include "server/grpc_status.h"
+
+#include <atomic>
+#include <cstdint>
+#include <random>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "core/base/logging.h"
+#include "core/base/status_details.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace canopy::server {
+namespace {
+
+constexpr absl::string_view kTypeUrlPrefix = "type.googleapis.com/";
+constexpr size_t kMaxQuotedBytes = 128;
+
+// The two enums number their codes alike.
+static_assert(static_cast<int>(absl::StatusCode::kCancelled) == grpc::StatusCode::CANCELLED);
+static_assert(static_cast<int>(absl::StatusCode::kInvalidArgument) ==
+              grpc::StatusCode::INVALID_ARGUMENT);
+static_assert(static_cast<int>(absl::StatusCode::kResourceExhausted) ==
+              grpc::StatusCode::RESOURCE_EXHAUSTED);
+static_assert(static_cast<int>(absl::StatusCode::kUnavailable) == grpc::StatusCode::UNAVAILABLE);
+static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
+              grpc::StatusCode::UNAUTHENTICATED);
+
+// Codes that the contract gives a meaning on the wire; the others are bugs of ours.
+bool IsContractCode(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Sixteen hex digits, different for each error of a process and unlikely to meet another's.
+std::string NextErrorId() {
+  static const uint64_t process_bits = (uint64_t{std::random_device()()} << 32);
+  static std::atomic<uint32_t> counter{0};
+  return absl::StrFormat("%016x", process_bits | counter.fetch_add(1, std::memory_order_relaxed));
+}
+
+grpc::Status InternalError(const absl::Status& status) {
+  const std::string id = NextErrorId();
+  LogError("internal_error", {{"id", id}, {"error", status.ToString()}});
+  return {grpc::StatusCode::INTERNAL, absl::StrCat("internal error ", id)};
+}
+
+// One line of at most kMaxStatusMessageBytes: libraries put traces behind the first line.
+std::string WireMessage(absl::string_view message) {
+  message = message.substr(0, message.find('\n'));
+  if (message.size() <= kMaxStatusMessageBytes) {
+    return std::string(message);
+  }
+  constexpr absl::string_view kCut = "...";
+  size_t size = kMaxStatusMessageBytes - kCut.size();
+  // Not inside a character.
+  while (size > 0 && (static_cast<unsigned char>(message[size]) & 0xc0) == 0x80) {
+    --size;
+  }
+  return absl::StrCat(message.substr(0, size), kCut);
+}
+
+void AddDetail(const google::protobuf::Message& detail, google::rpc::Status* details) {
+  details->add_details()->PackFrom(detail);
+}
+
+}  // namespace
+
+absl::Status WithDetail(absl::Status status, const google::protobuf::MessageLite& detail) {
+  status.SetPayload(absl::StrCat(kTypeUrlPrefix, detail.GetTypeName()),
+                    absl::Cord(detail.SerializeAsString()));
+  return status;
+}
+
+absl::Status UnknownModelError(absl::string_view name) {
+  const std::string quoted = QuotedForError(name);
+  google::rpc::ResourceInfo resource;
+  resource.set_resource_type("canopy.v1.Model");
+  resource.set_resource_name(quoted);
+  resource.set_description("no model of this name is loaded");
+  return WithDetail(absl::NotFoundError(absl::StrCat("model: \"", quoted, "\" is not loaded")),
+                    resource);
+}
+
+std::string QuotedForError(absl::string_view text) {
+  std::string quoted = absl::CHexEscape(text.substr(0, kMaxQuotedBytes));
+  if (text.size() > kMaxQuotedBytes) {
+    quoted += "...";
+  }
+  return quoted;
+}
+
+WireError ToWireError(const absl::Status& status) {
+  if (status.ok()) {
+    return {};
+  }
+  if (!IsContractCode(status.code())) {
+    return {InternalError(status), std::nullopt};
+  }
+  const std::string message = WireMessage(status.message());
+  WireError error;
+  google::rpc::Status details;
+  details.set_code(static_cast<int>(status.code()));
+  details.set_message(message);
+  status.ForEachPayload([&details](absl::string_view type_url, const absl::Cord& payload) {
+    if (absl::StartsWith(type_url, kTypeUrlPrefix)) {
+      auto* detail = details.add_details();
+      detail->set_type_url(std::string(type_url));
+      detail->set_value(std::string(payload));
+    }
+  });
+  if (const auto delay = RetryAfter(status); delay.has_value()) {
+    google::rpc::RetryInfo retry;
+    const int64_t delay_ms = absl::ToInt64Milliseconds(*delay);
+    retry.mutable_retry_delay()->set_seconds(delay_ms / 1000);
+    retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(delay_ms % 1000 * 1'000'000));
+    AddDetail(retry, &details);
+    error.retry_pushback_ms = absl::StrCat(delay_ms);
+  } else if (status.code() == absl::StatusCode::kResourceExhausted) {
+    error.retry_pushback_ms = "-1";
+  }
+  if (const std::string reason = ErrorReason(status); !reason.empty()) {
+    google::rpc::ErrorInfo info;
+    info.set_reason(reason);
+    info.set_domain(kErrorDomain);
+    AddDetail(info, &details);
+  }
+  error.status =
+      grpc::Status(static_cast<grpc::StatusCode>(status.code()), message,
+                   details.details_size() == 0 ? std::string() : details.SerializeAsString());
+  return error;
+}
+
+}  // namespace canopy::server

@@ -1,0 +1,46 @@
+// The one conversion from absl::Status to what a client sees: code, text, google.rpc details and
+// trailers.
+//
+// Codes that only a bug of ours can cause become INTERNAL with an id that stands in the log, and
+// nothing else: no text of the error leaves the process.
+#ifndef SERVER_GRPC_STATUS_H_
+#define SERVER_GRPC_STATUS_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message_lite.h"
+#include "grpcpp/support/status.h"
+
+namespace canopy::server {
+
+// Longest text that a client gets, so that errors fit into the trailers of any client.
+inline constexpr size_t kMaxStatusMessageBytes = 1024;
+
+// Domain of google.rpc.ErrorInfo.
+inline constexpr char kErrorDomain[] = "canopy.v1";
+
+// `status` with a google.rpc detail message that ToWireError passes on.
+absl::Status WithDetail(absl::Status status, const google::protobuf::MessageLite& detail);
+
+// NOT_FOUND with google.rpc.ResourceInfo for a model that is not loaded.
+absl::Status UnknownModelError(absl::string_view name);
+
+// Text from a client, fit for an error or a log line: printable, at most 128 bytes of it.
+std::string QuotedForError(absl::string_view text);
+
+struct WireError {
+  grpc::Status status;
+  // Value of the trailer grpc-retry-pushback-ms: a delay, or "-1" = a retry is of no use.
+  std::optional<std::string> retry_pushback_ms;
+};
+
+// OK stays OK.
+WireError ToWireError(const absl::Status& status);
+
+}  // namespace canopy::server
+
+#endif  // SERVER_GRPC_STATUS_H_

@@ -1,0 +1,35 @@
+// Builds a gRPC server on one plaintext address, with the settings that all our listeners share.
+#ifndef SERVER_LISTENER_H_
+#define SERVER_LISTENER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/generic/async_generic_service.h"
+#include "grpcpp/impl/service_type.h"
+#include "grpcpp/server.h"
+
+namespace canopy::server {
+
+struct ListenerOptions {
+  std::string address;             // HOST:PORT; port 0 = any free one
+  int max_request_bytes = 0;       // of one message; larger ones are gRPC's RESOURCE_EXHAUSTED
+  int max_concurrent_streams = 0;  // calls in flight of one connection
+  bool reflection = false;
+};
+
+struct Listener {
+  // Answers UNIMPLEMENTED where no service is given: gRPC starts no server without one.
+  std::unique_ptr<grpc::CallbackGenericService> no_service;
+  std::unique_ptr<grpc::Server> server;
+  std::string address;  // with the bound port
+};
+
+// Starts to answer calls to `service` (not owned, null = none) and to the health service.
+// UNAVAILABLE when the address cannot be bound.
+absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Service* service);
+
+}  // namespace canopy::server
+
+#endif  // SERVER_LISTENER_H_

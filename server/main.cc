@@ -1,0 +1,32 @@
+// canopy_server with models on LibTorch.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/torch_runner.h"
+#include "server/run_server.h"
+
+namespace canopy::server {
+namespace {
+
+absl::StatusOr<std::unique_ptr<ModelRunner>> LoadModel(const ModelSource& model,
+                                                       const ServerOptions& options) {
+  TorchRunnerOptions runner;
+  runner.name = model.name;
+  runner.source = model.source;
+  runner.config = options.config;
+  runner.device = options.device;
+  runner.dtype = options.dtype;
+  runner.max_batch_tokens = options.max_batch_tokens;
+  runner.threads = options.threads;
+  return LoadTorchRunner(runner);
+}
+
+}  // namespace
+}  // namespace canopy::server
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  return canopy::server::RunServer(arguments,
+                                   {canopy::server::LoadModel, canopy::DefaultMaxBatchTokens});
+}

@@ -1,0 +1,34 @@
+#include "server/model_message.h"
+
+#include "server/version.h"
+
+namespace canopy::server {
+
+v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
+  v1::Model model;
+  model.set_name(info.name);
+  model.set_version(static_cast<uint64_t>(info.version));
+  model.set_fingerprint(info.fingerprint);
+  model.set_architecture(info.architecture);
+  model.set_parameters(static_cast<uint64_t>(info.parameters));
+  model.set_hidden_size(static_cast<uint64_t>(info.hidden_size));
+  model.set_vocab_size(static_cast<uint64_t>(info.vocab_size));
+  model.set_max_path_tokens(static_cast<uint64_t>(info.max_path_tokens));
+  model.add_heads("vectors");
+  if (info.num_labels > 0) {
+    model.add_heads("reward");
+  }
+  model.set_dtype(info.dtype);
+  model.set_device(info.device);
+  model.set_support(info.tree_supported ? "tree" : "path");
+  model.set_support_reason(info.support_reason);
+  model.set_default_policy(v1::POLICY_REFERENCE);
+  for (const auto& [name, value] : limits) {
+    (*model.mutable_limits())[name] = static_cast<uint64_t>(value);
+  }
+  model.set_vocabulary_hash(info.vocabulary_hash);
+  model.set_build(kVersion);
+  return model;
+}
+
+}  // namespace canopy::server

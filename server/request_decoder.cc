@@ -1,0 +1,269 @@
+#include "server/request_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/base/config.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "canopy/v1/scorer.pb.h"
+
+#ifndef ABSL_IS_LITTLE_ENDIAN
+#error "TokenIds.raw is copied as it stands: it needs a little-endian host"
+#endif
+
+namespace canopy::server {
+namespace {
+
+using Question = v1::Question;
+using Candidate = v1::Candidate;
+using TokenIds = v1::TokenIds;
+
+// A TokenIds that may come in several pieces: `ids` add up, the last `raw` stands.
+struct TokenPieces {
+  int64_t begin = 0;  // of the ids in PathBatch::tokens
+  absl::string_view raw;
+};
+
+struct FinishedTokens {
+  TokenSpan span;
+  bool complete = true;  // false: refused, so that its length says nothing
+};
+
+class QuestionDecoder {
+ public:
+  QuestionDecoder(absl::string_view message, const TokenLimits& limits, Violations* violations)
+      : message_(message), limits_(limits), violations_(violations) {}
+
+  void Reserve(const RequestCounts& counts) {
+    const auto questions = static_cast<size_t>(counts.questions);
+    const auto paths = static_cast<size_t>(counts.paths);
+    decoded_.batch.tokens.reserve(static_cast<size_t>(counts.tokens));
+    decoded_.batch.prefixes.reserve(questions);
+    decoded_.batch.question_offsets.reserve(questions + 1);
+    decoded_.batch.suffixes.reserve(paths);
+    decoded_.question_ids.reserve(questions);
+    decoded_.kinds.reserve(questions);
+    decoded_.candidate_ids.reserve(paths);
+    decoded_.batch.question_offsets.push_back(0);
+  }
+
+  // False when malformed.
+  bool AddQuestion(const WireReader& reader) {
+    // Fields come in any order: the prefix and the rest first, then the candidates.
+    return ReadOwnFields(reader) && ReadCandidates(reader) && CloseQuestion();
+  }
+
+  DecodedQuestions Take() { return std::move(decoded_); }
+
+ private:
+  bool ReadOwnFields(WireReader reader) {
+    TextSpan id;
+    TokenPieces prefix = BeginTokens();
+    kind_ = 0;
+    for (WireField field; reader.Next(&field);) {
+      bool ok = true;
+      if (field.IsBytes(Question::kIdFieldNumber)) {
+        ok = SetText(field, &id);
+      } else if (field.IsBytes(Question::kPrefixFieldNumber)) {
+        ok = AddTokens(reader.Nested(field), &prefix);
+      } else if (field.IsVarint(Question::kKindFieldNumber)) {
+        kind_ = static_cast<int32_t>(field.varint);
+      }
+      if (!ok) {
+        return false;
+      }
+    }
+    decoded_.question_ids.push_back(id);
+    const FinishedTokens finished = FinishTokens(prefix, ".prefix");
+    decoded_.batch.prefixes.push_back(finished.span);
+    prefix_complete_ = finished.complete;
+    return !reader.malformed();
+  }
+
+  bool ReadCandidates(WireReader reader) {
+    candidate_ = 0;
+    for (WireField field; !violations_->full() && reader.Next(&field);) {
+      if (field.IsBytes(Question::kCandidatesFieldNumber)) {
+        if (!ReadCandidate(reader.Nested(field))) {
+          return false;
+        }
+        ++candidate_;
+      }
+    }
+    return !reader.malformed();
+  }
+
+  bool ReadCandidate(WireReader reader) {
+    TextSpan id;
+    TokenPieces tokens = BeginTokens();
+    for (WireField field; reader.Next(&field);) {
+      bool ok = true;
+      if (field.IsBytes(Candidate::kIdFieldNumber)) {
+        ok = SetText(field, &id);
+      } else if (field.IsBytes(Candidate::kTokensFieldNumber)) {
+        ok = AddTokens(reader.Nested(field), &tokens);
+      }
+      if (!ok) {
+        return false;
+      }
+    }
+    if (reader.malformed()) {
+      return false;
+    }
+    decoded_.candidate_ids.push_back(id);
+    const FinishedTokens finished = FinishTokens(tokens, kCandidateTokens);
+    decoded_.batch.suffixes.push_back(finished.span);
+    if (prefix_complete_ && finished.complete) {
+      CheckPathLength();
+    }
+    return true;
+  }
+
+  bool CloseQuestion() {
+    if (candidate_ == 0 && !violations_->full()) {
+      Violate(".candidates", "a question needs at least one candidate");
+    }
+    if (!v1::QuestionKind_IsValid(kind_)) {
+      Violate(".kind", absl::StrCat("unknown value ", kind_));
+    }
+    decoded_.kinds.push_back(kind_);
+    decoded_.batch.question_offsets.push_back(decoded_.batch.num_paths());
+    ++question_;
+    return true;
+  }
+
+  TokenPieces BeginTokens() const {
+    return {static_cast<int64_t>(decoded_.batch.tokens.size()), {}};
+  }
+
+  bool AddTokens(WireReader reader, TokenPieces* pieces) {
+    for (WireField field; reader.Next(&field);) {
+      if (field.IsBytes(TokenIds::kIdsFieldNumber)) {
+        if (!AddPacked(field.bytes)) {
+          return false;
+        }
+      } else if (field.IsVarint(TokenIds::kIdsFieldNumber)) {
+        decoded_.batch.tokens.push_back(static_cast<int32_t>(field.varint));
+      } else if (field.IsBytes(TokenIds::kRawFieldNumber)) {
+        pieces->raw = field.bytes;
+      }
+    }
+    return !reader.malformed();
+  }
+
+  bool AddPacked(absl::string_view packed) {
+    std::vector<int32_t>& tokens = decoded_.batch.tokens;
+    const size_t begin = tokens.size();
+    tokens.resize(begin + static_cast<size_t>(CountVarints(packed)));
+    return ReadPackedVarints(packed, tokens.data() + begin);
+  }
+
+  FinishedTokens FinishTokens(const TokenPieces& pieces, absl::string_view field) {
+    std::vector<int32_t>& tokens = decoded_.batch.tokens;
+    const auto begin = static_cast<size_t>(pieces.begin);
+    FinishedTokens finished;
+    if (!pieces.raw.empty()) {
+      if (tokens.size() > begin) {
+        Violate(field, "ids and raw are both set");
+        finished.complete = false;
+      } else if (pieces.raw.size() % sizeof(int32_t) != 0) {
+        Violate(absl::StrCat(field, ".raw"),
+                absl::StrCat(pieces.raw.size(), " bytes are not a multiple of 4"));
+        finished.complete = false;
+      } else {
+        tokens.resize(begin + pieces.raw.size() / sizeof(int32_t));
+        std::memcpy(&tokens[begin], pieces.raw.data(), pieces.raw.size());
+      }
+    }
+    finished.span = {pieces.begin, static_cast<int32_t>(tokens.size() - begin)};
+    CheckVocabulary(finished.span, field);
+    return finished;
+  }
+
+  void CheckVocabulary(const TokenSpan& span, absl::string_view field) {
+    const absl::Span<const int32_t> tokens = decoded_.batch.Tokens(span);
+    // Negative ones are large as unsigned.
+    uint32_t largest = 0;
+    for (const int32_t token : tokens) {
+      largest = std::max(largest, static_cast<uint32_t>(token));
+    }
+    if (largest < limits_.vocab_size || tokens.empty()) {
+      return;
+    }
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (static_cast<uint32_t>(tokens[i]) >= limits_.vocab_size) {
+        Violate(field, absl::StrCat("token ", tokens[i], " at index ", i,
+                                    " is outside the vocabulary of ", limits_.vocab_size));
+        return;
+      }
+    }
+  }
+
+  void CheckPathLength() {
+    const PathBatch& batch = decoded_.batch;
+    const int64_t length = batch.PathLength(question_, batch.num_paths() - 1);
+    if (length > limits_.max_path_tokens) {
+      Violate(kCandidateTokens,
+              absl::StrCat(length, " tokens exceed max_path_tokens ", limits_.max_path_tokens));
+    } else if (length == 0) {
+      Violate(kCandidateTokens, "the path is empty: neither prefix nor tokens hold a token");
+    }
+  }
+
+  bool SetText(const WireField& field, TextSpan* text) const {
+    text->begin = static_cast<uint32_t>(field.bytes.data() - message_.data());
+    text->size = static_cast<uint32_t>(field.bytes.size());
+    return IsValidUtf8(field.bytes);
+  }
+
+  // `field` below the current question, or below the current candidate for kCandidateTokens.
+  void Violate(absl::string_view field, std::string description) {
+    if (violations_->full()) {
+      return;
+    }
+    std::string place = absl::StrCat("questions[", question_, "]");
+    if (absl::StartsWith(field, kCandidateTokens)) {
+      absl::StrAppend(&place, ".candidates[", candidate_, "]");
+    }
+    absl::StrAppend(&place, field);
+    violations_->Add(std::move(place), std::move(description));
+  }
+
+  static constexpr absl::string_view kCandidateTokens = ".tokens";
+
+  const absl::string_view message_;
+  const TokenLimits limits_;
+  Violations* const violations_;
+  DecodedQuestions decoded_;
+  int32_t question_ = 0;
+  int32_t candidate_ = 0;
+  int32_t kind_ = 0;
+  bool prefix_complete_ = true;
+};
+
+}  // namespace
+
+absl::StatusOr<DecodedQuestions> DecodeQuestions(absl::string_view message,
+                                                 const RequestCounts& counts,
+                                                 const TokenLimits& limits,
+                                                 Violations* violations) {
+  QuestionDecoder decoder(message, limits, violations);
+  decoder.Reserve(counts);
+  WireReader reader(message);
+  int64_t question = 0;
+  for (WireField field; !violations->full() && reader.Next(&field);) {
+    if (field.IsBytes(v1::ScoreRequest::kQuestionsFieldNumber)) {
+      if (!decoder.AddQuestion(reader.Nested(field))) {
+        return MalformedRequestError(absl::StrCat("questions[", question, "]"));
+      }
+      ++question;
+    }
+  }
+  return decoder.Take();
+}
+
+}  // namespace canopy::server

@@ -1,0 +1,183 @@
+#include "server/response_encoder.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "canopy/v1/scorer.pb.h"
+#include "core/tree/path_batch.h"
+#include "google/protobuf/arena.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/wire_format_lite.h"
+#include "grpcpp/support/slice.h"
+
+namespace canopy::server {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+
+v1::Backend ToWire(Backend backend) {
+  switch (backend) {
+    case Backend::kAuto:
+      return v1::BACKEND_AUTO;
+    case Backend::kDense:
+      return v1::BACKEND_DENSE;
+    case Backend::kSegmented:
+      return v1::BACKEND_SEGMENTED;
+    case Backend::kPath:
+      return v1::BACKEND_PATH;
+    case Backend::kFused:
+      return v1::BACKEND_FUSED;
+  }
+  return v1::BACKEND_AUTO;
+}
+
+v1::DType ToWire(VectorType type) {
+  switch (type) {
+    case VectorType::kFloat32:
+      return v1::DTYPE_FLOAT32;
+    case VectorType::kBFloat16:
+      return v1::DTYPE_BFLOAT16;
+    case VectorType::kFloat16:
+      return v1::DTYPE_FLOAT16;
+  }
+  return v1::DTYPE_FLOAT32;
+}
+
+void SetScores(const ScoreResult& result, int32_t path, v1::CandidateResult* candidate) {
+  const int64_t num_labels = result.model->num_labels;
+  const float* scores = &result.scores[static_cast<size_t>(path * num_labels)];
+  if (num_labels == 1) {
+    candidate->set_score(scores[0]);
+  } else {
+    candidate->mutable_label_scores()->Add(scores, scores + num_labels);
+  }
+}
+
+void FillResults(const EncodeInput& input, const ScoreResult& result, v1::ScoreResponse* response) {
+  const PathBatch& batch = *input.request.job.batch;
+  const DecodedQuestions& questions = input.request.questions;
+  response->mutable_results()->Reserve(batch.num_questions());
+  for (int32_t question = 0; question < batch.num_questions(); ++question) {
+    v1::QuestionResult* entry = response->add_results();
+    entry->set_id(std::string(questions.question_ids[question].In(input.message)));
+    const int32_t end = batch.question_offsets[question + 1];
+    for (int32_t path = batch.question_offsets[question]; path < end; ++path) {
+      v1::CandidateResult* candidate = entry->add_candidates();
+      candidate->set_id(std::string(questions.candidate_ids[path].In(input.message)));
+      candidate->set_tokens(static_cast<uint64_t>(batch.PathLength(question, path)));
+      if (result.finite[path] == 0) {
+        candidate->set_unscored_reason("non_finite");
+      } else if (!result.scores.empty()) {
+        SetScores(result, path, candidate);
+      }
+    }
+  }
+}
+
+// A slice that owns `data`.
+grpc::Slice MakeSlice(std::string data) {
+  auto owner = std::make_unique<std::string>(std::move(data));
+  char* begin = owner->data();
+  const size_t size = owner->size();
+  return grpc::Slice(
+      begin, size, [](void* string) { delete static_cast<std::string*>(string); }, owner.release());
+}
+
+// The bytes of ScoreResponse.vectors up to and without the tensor's elements, which come next.
+std::string VectorsHeader(const OutputSelection& outputs, int64_t num_paths, int64_t hidden_size,
+                          size_t data_bytes) {
+  v1::Tensor tensor;
+  tensor.set_dtype(ToWire(outputs.vector_type));
+  tensor.add_shape(static_cast<uint64_t>(num_paths));
+  tensor.add_shape(static_cast<uint64_t>(hidden_size));
+  std::string data_header;
+  {
+    google::protobuf::io::StringOutputStream stream(&data_header);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.WriteTag(WireFormatLite::MakeTag(v1::Tensor::kDataFieldNumber,
+                                           WireFormatLite::WIRETYPE_LENGTH_DELIMITED));
+    coded.WriteVarint32(static_cast<uint32_t>(data_bytes));
+  }
+  const std::string shape = tensor.SerializeAsString();
+  std::string header;
+  {
+    google::protobuf::io::StringOutputStream stream(&header);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.WriteTag(WireFormatLite::MakeTag(v1::ScoreResponse::kVectorsFieldNumber,
+                                           WireFormatLite::WIRETYPE_LENGTH_DELIMITED));
+    coded.WriteVarint32(static_cast<uint32_t>(shape.size() + data_header.size() + data_bytes));
+    coded.WriteString(shape);
+    coded.WriteString(data_header);
+  }
+  return header;
+}
+
+v1::Stats RunStats(const ScoreResult& result, const RequestTimes& times) {
+  v1::Stats stats = PlanStats(result.counts, result.route);
+  stats.set_computed_tokens(static_cast<uint64_t>(result.computed_tokens));
+  stats.set_parts(static_cast<uint64_t>(result.parts));
+  stats.set_batch_requests(1);
+  stats.set_decode_ms(times.decode_ms);
+  stats.set_queue_ms(result.times.queue_ms);
+  stats.set_plan_ms(result.times.plan_ms);
+  stats.set_device_ms(result.times.device_ms);
+  return stats;
+}
+
+}  // namespace
+
+v1::Stats PlanStats(const PlanCounts& counts, const Route& route) {
+  v1::Stats stats;
+  stats.set_backend(ToWire(route.backend));
+  stats.set_policy(v1::POLICY_REFERENCE);
+  stats.set_reason(std::string(ReasonName(route.reason)));
+  stats.set_layout(std::string(LayoutName(route.layout)));
+  stats.set_path_tokens(static_cast<uint64_t>(counts.path_tokens));
+  stats.set_input_tokens(static_cast<uint64_t>(counts.input_tokens));
+  stats.set_unique_tokens(static_cast<uint64_t>(counts.unique_tokens));
+  stats.set_forest_tokens(static_cast<uint64_t>(counts.forest_tokens));
+  stats.set_mask_bytes(static_cast<uint64_t>(counts.mask_bytes));
+  stats.set_segment_groups(static_cast<uint64_t>(counts.segment_groups));
+  return stats;
+}
+
+// The message is written in pieces, since fields on the wire may follow each other in any number of
+// serialised messages: results, then the vectors as they lie in memory, then the stats, whose times
+// include the writing of what stands before them.
+EncodedResponse EncodeScoreResponse(const EncodeInput& input, ScoreResult result) {
+  const Stopwatch encoding;
+  std::vector<grpc::Slice> slices;
+  {
+    google::protobuf::Arena arena;
+    auto* response = google::protobuf::Arena::CreateMessage<v1::ScoreResponse>(&arena);
+    response->set_request_id(std::string(input.request.head.request_id));
+    response->set_model(result.model->name);
+    response->set_model_version(static_cast<uint64_t>(result.model->version));
+    response->set_model_fingerprint(result.model->fingerprint);
+    FillResults(input, result, response);
+    slices.push_back(MakeSlice(response->SerializeAsString()));
+  }
+  v1::ScoreResponse tail;
+  *tail.mutable_stats() = RunStats(result, input.times);
+  EncodedResponse encoded;
+  encoded.unscored_paths = std::count(result.finite.begin(), result.finite.end(), 0);
+  if (!result.vectors.empty()) {
+    slices.push_back(MakeSlice(VectorsHeader(input.request.job.outputs,
+                                             static_cast<int64_t>(result.finite.size()),
+                                             result.model->hidden_size, result.vectors.size())));
+    slices.push_back(MakeSlice(std::move(result.vectors)));
+  }
+  encoded.encode_ms = encoding.ElapsedMs();
+  encoded.total_ms = input.times.total.ElapsedMs();
+  tail.mutable_stats()->set_encode_ms(encoded.encode_ms);
+  tail.mutable_stats()->set_total_ms(encoded.total_ms);
+  slices.push_back(MakeSlice(tail.SerializeAsString()));
+  encoded.bytes = grpc::ByteBuffer(slices.data(), slices.size());
+  return encoded;
+}
+
+}  // namespace canopy::server

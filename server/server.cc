@@ -1,0 +1,138 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/logging.h"
+#include "core/base/status_macros.h"
+#include "server/version.h"
+
+namespace canopy::server {
+namespace {
+
+// For health watchers and cancelled calls, once scoring has ended.
+constexpr auto kShutdownGrace = std::chrono::seconds(1);
+
+void Shutdown(grpc::Server* server) {
+  if (server != nullptr) {
+    server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
+                                                   ServerOptions* options) {
+  std::vector<std::unique_ptr<ModelRunner>> runners;
+  for (const ModelSource& model : options->models) {
+    absl::StatusOr<std::unique_ptr<ModelRunner>> runner = loader.load(model, *options);
+    if (!runner.ok()) {
+      return absl::Status(runner.status().code(),
+                          absl::StrCat("--model ", model.name, ": ", runner.status().message()));
+    }
+    const ModelInfo& info = *(*runner)->info();
+    LogInfo("model_loaded", {{"name", info.name},
+                             {"architecture", info.architecture},
+                             {"parameters", info.parameters},
+                             {"fingerprint", info.fingerprint},
+                             {"dtype", info.dtype},
+                             {"device", info.device},
+                             {"max_path_tokens", info.max_path_tokens}});
+    runners.push_back(*std::move(runner));
+  }
+  if (options->max_batch_tokens == 0) {
+    options->max_batch_tokens = loader.default_batch_tokens(runners.front()->info()->device);
+  }
+  Engine::Options engine_options;
+  engine_options.max_batch_tokens = options->max_batch_tokens;
+  engine_options.max_queued_requests = options->max_queued_requests;
+  engine_options.max_queued_tokens = options->max_queued_tokens;
+  engine_options.default_backend = options->backend;
+  engine_options.default_packing = options->packing;
+  engine_options.max_mask_bytes = options->limits.max_mask_bytes;
+  return Engine::Create(engine_options, std::move(runners));
+}
+
+Server::Server(const ServerOptions& options)
+    : options_(options),
+      context_(std::make_unique<ServiceContext>(options.limits, &gate_, &metrics_)),
+      service_(std::make_unique<ScoreService>(context_.get())) {
+  metrics_.SetBuild(kVersion);
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options) {
+  std::unique_ptr<Server> server(new Server(options));
+  CANOPY_RETURN_IF_ERROR(server->Listen());
+  return server;
+}
+
+absl::Status Server::Listen() {
+  ListenerOptions listener;
+  listener.address = options_.listen;
+  listener.max_request_bytes = static_cast<int>(options_.max_request_bytes);
+  listener.max_concurrent_streams = options_.max_concurrent_streams;
+  listener.reflection = options_.reflection;
+  CANOPY_ASSIGN_OR_RETURN(scoring_listener_, StartListener(listener, service_.get()));
+  health_.Add(scoring_listener_.server.get());
+  LogInfo("listening", {{"service", "canopy.v1.Scorer"}, {"address", address()}});
+
+  if (!options_.health_listen.empty()) {
+    listener.address = options_.health_listen;
+    listener.reflection = false;
+    CANOPY_ASSIGN_OR_RETURN(health_listener_, StartListener(listener, nullptr));
+    health_.Add(health_listener_.server.get());
+    LogInfo("listening", {{"service", "grpc.health.v1.Health"}, {"address", health_address()}});
+  }
+  if (!options_.metrics_listen.empty()) {
+    CANOPY_ASSIGN_OR_RETURN(
+        metrics_listener_,
+        MetricsListener::Start(options_.metrics_listen, [this] { return metrics_.Render(); }));
+    LogInfo("listening", {{"service", "metrics"}, {"address", metrics_address()}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::LoadModels(const ModelLoader& loader) {
+  CANOPY_ASSIGN_OR_RETURN(engine_, LoadEngine(loader, &options_));
+  return absl::OkStatus();
+}
+
+void Server::Serve() {
+  const LimitMap limits = options_.Limits();
+  for (const auto& [name, value] : limits) {
+    metrics_.SetLimit(name, value);
+    LogInfo("limit", {{"name", name}, {"value", value}});
+  }
+  for (const auto& info : engine_->models()) {
+    metrics_.SetModel(*info);
+  }
+  metrics_.SetQueueDepthSource([engine = engine_.get()] { return engine->queued_requests(); });
+  gate_.Open({engine_.get(), limits});
+  health_.SetReady(true);
+  LogInfo("serving", {{"address", address()}, {"version", kVersion}});
+}
+
+bool Server::CheckHealth() {
+  if (engine_ == nullptr || engine_->healthy()) {
+    return true;
+  }
+  health_.SetDead();
+  return false;
+}
+
+bool Server::Drain(absl::Duration timeout) {
+  health_.SetReady(false);
+  gate_.StartDraining();
+  const bool finished = gate_.AwaitIdle(timeout);
+  // Ends the connections; what is still in flight is cancelled.
+  Shutdown(scoring_listener_.server.get());
+  Shutdown(health_listener_.server.get());
+  return finished;
+}
+
+Server::~Server() { Drain(absl::ZeroDuration()); }
+
+}  // namespace canopy::server

@@ -1,0 +1,90 @@
+// One serving process without its flags and signals: listeners, models, engine, service.
+//
+//   Create      binds the listeners; health answers, calls are UNAVAILABLE
+//   LoadModels  loads and makes the engine
+//   Serve       ready
+//   Drain       not ready, new calls UNAVAILABLE, calls in flight finish
+#ifndef SERVER_SERVER_H_
+#define SERVER_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/engine/engine.h"
+#include "core/engine/model_runner.h"
+#include "server/call_gate.h"
+#include "server/health.h"
+#include "server/listener.h"
+#include "server/metrics.h"
+#include "server/metrics_listener.h"
+#include "server/score_service.h"
+#include "server/server_options.h"
+
+namespace canopy::server {
+
+// Where models come from: LibTorch in the real program, fakes in tests.
+struct ModelLoader {
+  std::function<absl::StatusOr<std::unique_ptr<ModelRunner>>(const ModelSource&,
+                                                             const ServerOptions&)>
+      load;
+  // The token budget of a forward that --max_batch_tokens=0 stands for on a device.
+  std::function<int64_t(absl::string_view device)> default_batch_tokens;
+};
+
+// Loads all models of `options` and makes their engine. Errors name the model; `options` gets the
+// token budget in force.
+absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
+                                                   ServerOptions* options);
+
+// Thread-compatible. The destructor cancels calls in flight.
+class Server {
+ public:
+  // UNAVAILABLE when an address cannot be bound.
+  static absl::StatusOr<std::unique_ptr<Server>> Create(const ServerOptions& options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  absl::Status LoadModels(const ModelLoader& loader);
+  // After LoadModels.
+  void Serve();
+
+  // False once the engine lost its device: health says so from then on.
+  bool CheckHealth();
+
+  // Lets calls in flight finish for up to `timeout`, then cancels them. Returns whether all of them
+  // finished by themselves. No call is let in afterwards.
+  bool Drain(absl::Duration timeout);
+
+  // HOST:PORT with the bound ports; metrics and health '' when off.
+  const std::string& address() const { return scoring_listener_.address; }
+  std::string metrics_address() const {
+    return metrics_listener_ == nullptr ? "" : metrics_listener_->address();
+  }
+  const std::string& health_address() const { return health_listener_.address; }
+
+ private:
+  explicit Server(const ServerOptions& options);
+  absl::Status Listen();
+
+  ServerOptions options_;
+  Metrics metrics_;
+  CallGate gate_;
+  std::unique_ptr<ServiceContext> context_;
+  std::unique_ptr<ScoreService> service_;
+  // Before the listeners, which use it until they are gone.
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<MetricsListener> metrics_listener_;
+  Listener health_listener_;
+  Listener scoring_listener_;
+  Health health_;
+};
+
+}  // namespace canopy::server
+
+#endif  // SERVER_SERVER_H_

@@ -1,0 +1,323 @@
+#include "server/server_options.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "core/base/status_macros.h"
+#include "server/address.h"
+#include "server/flag_parser.h"
+
+namespace canopy::server {
+
+// The values of a flag that may be given several times.
+struct RepeatedFlag {
+  std::vector<std::string> values;
+};
+
+bool AbslParseFlag(absl::string_view text, RepeatedFlag* flag, std::string* /*error*/) {
+  flag->values = absl::StrSplit(text, kRepeatSeparator, absl::SkipEmpty());
+  return true;
+}
+
+std::string AbslUnparseFlag(const RepeatedFlag& flag) {
+  return absl::StrJoin(flag.values, std::string(1, kRepeatSeparator));
+}
+
+}  // namespace canopy::server
+
+using Defaults = canopy::server::ServerOptions;
+
+ABSL_FLAG(
+    canopy::server::RepeatedFlag, model, {},
+    "[NAME=]FOLDER: a Hugging Face folder to serve, or synthetic:CONFIG.json for seeded random "
+    "weights. May be repeated; the first is the default model.");
+ABSL_FLAG(std::string, config, "",
+          "config.json of the backbone, for a folder that has none. Needs exactly one --model.");
+ABSL_FLAG(std::string, device, Defaults().device,
+          "auto (cuda:0 when it runs, else cpu), cpu, cuda or cuda:N.");
+ABSL_FLAG(std::string, dtype, Defaults().dtype,
+          "Type of weights and arithmetic: auto (bfloat16 on CUDA, float32 on a CPU), float32 or "
+          "bfloat16.");
+ABSL_FLAG(int32_t, threads, 0, "Threads of the model on a CPU; 0 = one a core.");
+ABSL_FLAG(std::string, listen, Defaults().listen, "HOST:PORT of the gRPC service; port 0 = any.");
+ABSL_FLAG(std::string, metrics_listen, "", "HOST:PORT of Prometheus metrics over HTTP; '' = off.");
+ABSL_FLAG(std::string, health_listen, "",
+          "HOST:PORT of a further plaintext listener with the health service alone; '' = off.");
+ABSL_FLAG(std::string, admin_listen, "", "HOST:PORT of the Admin service. Not built yet: only ''.");
+ABSL_FLAG(std::string, port_file, "", "File that gets the port of --listen once it is bound.");
+ABSL_FLAG(bool, insecure, false, "Allow plaintext on --listen beyond the loopback addresses.");
+ABSL_FLAG(bool, reflection, false, "Answer gRPC server reflection on --listen.");
+ABSL_FLAG(std::string, policy, "reference", "Who picks the backend for POLICY_DEFAULT: reference.");
+ABSL_FLAG(
+    std::string, backend, "auto",
+    "Backend for requests that leave backend and policy open: auto, dense, segmented or path.");
+ABSL_FLAG(std::string, packing, "auto",
+          "Packing for requests that leave packing and policy open: auto or padded.");
+ABSL_FLAG(
+    int64_t, max_mask_bytes, Defaults().limits.max_mask_bytes,
+    "Bytes: the ancestor-mask budget of requests that name none, and the most they may name.");
+ABSL_FLAG(int64_t, max_batch_tokens, 0,
+          "Tokens that one forward computes; 0 = 16,384 on a CPU, 65,536 on CUDA.");
+ABSL_FLAG(int64_t, max_questions, Defaults().limits.max_questions, "Questions of one request.");
+ABSL_FLAG(int64_t, max_candidates, Defaults().limits.max_candidates, "Candidates of one question.");
+ABSL_FLAG(int64_t, max_paths, Defaults().limits.max_paths,
+          "Candidates of all questions of one request.");
+ABSL_FLAG(int64_t, max_tokens, Defaults().limits.max_tokens,
+          "Tokens of one request as sent: each prefix counts once.");
+ABSL_FLAG(int64_t, max_request_bytes, Defaults().max_request_bytes,
+          "Bytes of one request message.");
+ABSL_FLAG(int32_t, max_queued_requests, Defaults().max_queued_requests,
+          "Requests that may wait for the device.");
+ABSL_FLAG(int64_t, max_queued_tokens, Defaults().max_queued_tokens,
+          "Tokens of paths, prefixes repeated, of all requests that wait for the device.");
+ABSL_FLAG(int32_t, max_concurrent_streams, Defaults().max_concurrent_streams,
+          "Calls in flight of one connection.");
+ABSL_FLAG(std::string, log_format, "text", "Log lines on stderr: text or json.");
+ABSL_FLAG(int32_t, drain_seconds, absl::ToInt64Seconds(Defaults().drain_timeout),
+          "Seconds that calls in flight get after SIGTERM or SIGINT before they are cancelled.");
+ABSL_FLAG(bool, check_config, false, "Check the flags, load the models, and exit.");
+ABSL_FLAG(bool, version, false, "Print the version and exit.");
+ABSL_FLAG(bool, help, false, "Print this and exit.");
+
+namespace canopy::server {
+namespace {
+
+constexpr size_t kMaxModelNameBytes = 128;
+
+absl::Status FlagError(absl::string_view flag, absl::string_view value, absl::string_view wanted) {
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": '", value, "' is not ", wanted));
+}
+
+absl::Status CheckRange(absl::string_view flag, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) {
+    return FlagError(flag, absl::StrCat(value), absl::StrCat("in ", low, " .. ", high));
+  }
+  return absl::OkStatus();
+}
+
+// The part of `choices` that stands with `value`.
+template <typename T>
+absl::StatusOr<T> Choose(absl::string_view flag, const std::string& value,
+                         const std::vector<std::pair<std::string, T>>& choices) {
+  std::vector<std::string> names;
+  for (const auto& [name, choice] : choices) {
+    if (name == value) {
+      return choice;
+    }
+    names.push_back(name);
+  }
+  return FlagError(flag, value, absl::StrCat("one of: ", absl::StrJoin(names, ", ")));
+}
+
+absl::Status CheckAddress(absl::string_view flag, const std::string& address) {
+  if (!address.empty() && !SplitAddress(address).has_value()) {
+    return FlagError(flag, address, "HOST:PORT");
+  }
+  return absl::OkStatus();
+}
+
+// The last part of a path, without .json.
+std::string DefaultModelName(absl::string_view source) {
+  absl::ConsumePrefix(&source, "synthetic:");
+  while (absl::ConsumeSuffix(&source, "/")) {
+  }
+  return std::string(absl::StripSuffix(source.substr(source.rfind('/') + 1), ".json"));
+}
+
+bool IsModelName(absl::string_view name) {
+  return !name.empty() && name.size() <= kMaxModelNameBytes && absl::c_all_of(name, [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+  });
+}
+
+absl::StatusOr<ModelSource> ParseModel(const std::string& text) {
+  ModelSource model;
+  const size_t equals = text.find('=');
+  if (equals != std::string::npos && text.find('/') > equals) {
+    model.name = text.substr(0, equals);
+    model.source = text.substr(equals + 1);
+  } else {
+    model.source = text;
+    model.name = DefaultModelName(text);
+  }
+  if (model.source.empty() || !IsModelName(model.name)) {
+    return FlagError("model", text,
+                     "[NAME=]FOLDER with a NAME of letters, digits, '.', '_' and '-'");
+  }
+  return model;
+}
+
+absl::Status ReadModels(ServerOptions* options) {
+  absl::flat_hash_set<std::string> names;
+  for (const std::string& text : absl::GetFlag(FLAGS_model).values) {
+    CANOPY_ASSIGN_OR_RETURN(ModelSource model, ParseModel(text));
+    if (!names.insert(model.name).second) {
+      return FlagError("model", text,
+                       absl::StrCat("unique: another is named '", model.name, "' too"));
+    }
+    options->models.push_back(std::move(model));
+  }
+  if (options->models.empty()) {
+    return absl::InvalidArgumentError("--model: at least one is needed");
+  }
+  options->config = absl::GetFlag(FLAGS_config);
+  if (!options->config.empty() && options->models.size() != 1) {
+    return FlagError("config", options->config, "usable with more than one --model");
+  }
+  options->device = absl::GetFlag(FLAGS_device);
+  int32_t index = 0;
+  absl::string_view device = options->device;
+  if (device != "auto" && device != "cpu" && device != "cuda" &&
+      !(absl::ConsumePrefix(&device, "cuda:") && absl::SimpleAtoi(device, &index) && index >= 0)) {
+    return FlagError("device", options->device, "one of: auto, cpu, cuda, cuda:N");
+  }
+  CANOPY_ASSIGN_OR_RETURN(
+      options->dtype,
+      Choose<std::string>("dtype", absl::GetFlag(FLAGS_dtype),
+                          {{"auto", "auto"}, {"float32", "float32"}, {"bfloat16", "bfloat16"}}));
+  options->threads = absl::GetFlag(FLAGS_threads);
+  return CheckRange("threads", options->threads, 0, 4'096);
+}
+
+absl::Status ReadAddresses(ServerOptions* options) {
+  options->listen = absl::GetFlag(FLAGS_listen);
+  options->metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  options->health_listen = absl::GetFlag(FLAGS_health_listen);
+  options->port_file = absl::GetFlag(FLAGS_port_file);
+  options->insecure = absl::GetFlag(FLAGS_insecure);
+  options->reflection = absl::GetFlag(FLAGS_reflection);
+  if (options->listen.empty()) {
+    return FlagError("listen", "", "HOST:PORT");
+  }
+  CANOPY_RETURN_IF_ERROR(CheckAddress("listen", options->listen));
+  CANOPY_RETURN_IF_ERROR(CheckAddress("metrics_listen", options->metrics_listen));
+  CANOPY_RETURN_IF_ERROR(CheckAddress("health_listen", options->health_listen));
+  if (!options->insecure && !IsLoopbackAddress(options->listen)) {
+    return FlagError("listen", options->listen,
+                     "a loopback address: plaintext beyond it needs --insecure");
+  }
+  const std::string admin_listen = absl::GetFlag(FLAGS_admin_listen);
+  if (!admin_listen.empty()) {
+    return FlagError("admin_listen", admin_listen, "empty: the Admin service is not built yet");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadRouting(ServerOptions* options) {
+  CANOPY_RETURN_IF_ERROR(
+      Choose<bool>("policy", absl::GetFlag(FLAGS_policy), {{"reference", true}}).status());
+  CANOPY_ASSIGN_OR_RETURN(options->backend, Choose<Backend>("backend", absl::GetFlag(FLAGS_backend),
+                                                            {{"auto", Backend::kAuto},
+                                                             {"dense", Backend::kDense},
+                                                             {"segmented", Backend::kSegmented},
+                                                             {"path", Backend::kPath}}));
+  CANOPY_ASSIGN_OR_RETURN(
+      options->packing, Choose<Packing>("packing", absl::GetFlag(FLAGS_packing),
+                                        {{"auto", Packing::kAuto}, {"padded", Packing::kPadded}}));
+  return absl::OkStatus();
+}
+
+// Sizes below 2^31 stay so in every product's factor: offsets are int32, gRPC's sizes are int.
+absl::Status ReadLimits(ServerOptions* options) {
+  constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+  constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+  RequestLimits& limits = options->limits;
+  limits.max_questions = absl::GetFlag(FLAGS_max_questions);
+  limits.max_candidates = absl::GetFlag(FLAGS_max_candidates);
+  limits.max_paths = absl::GetFlag(FLAGS_max_paths);
+  limits.max_tokens = absl::GetFlag(FLAGS_max_tokens);
+  limits.max_mask_bytes = absl::GetFlag(FLAGS_max_mask_bytes);
+  options->max_batch_tokens = absl::GetFlag(FLAGS_max_batch_tokens);
+  options->max_request_bytes = absl::GetFlag(FLAGS_max_request_bytes);
+  options->max_queued_requests = absl::GetFlag(FLAGS_max_queued_requests);
+  options->max_queued_tokens = absl::GetFlag(FLAGS_max_queued_tokens);
+  options->max_concurrent_streams = absl::GetFlag(FLAGS_max_concurrent_streams);
+  const struct {
+    absl::string_view flag;
+    int64_t value;
+    int64_t low;
+    int64_t high;
+  } ranges[] = {
+      {"max_questions", limits.max_questions, 1, kMaxInt32},
+      {"max_candidates", limits.max_candidates, 1, kMaxInt32},
+      {"max_paths", limits.max_paths, 1, kMaxInt32},
+      {"max_tokens", limits.max_tokens, 1, kMaxInt32},
+      {"max_mask_bytes", limits.max_mask_bytes, 0, kMaxInt64},
+      {"max_batch_tokens", options->max_batch_tokens, 0, kMaxInt32},
+      {"max_request_bytes", options->max_request_bytes, 1, kMaxInt32},
+      {"max_queued_requests", options->max_queued_requests, 1, kMaxInt32},
+      {"max_queued_tokens", options->max_queued_tokens, 1, kMaxInt64},
+      {"max_concurrent_streams", options->max_concurrent_streams, 1, kMaxInt32},
+  };
+  for (const auto& range : ranges) {
+    CANOPY_RETURN_IF_ERROR(CheckRange(range.flag, range.value, range.low, range.high));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadProcess(ServerOptions* options) {
+  CANOPY_ASSIGN_OR_RETURN(
+      options->log_format,
+      Choose<LogFormat>("log_format", absl::GetFlag(FLAGS_log_format),
+                        {{"text", LogFormat::kText}, {"json", LogFormat::kJson}}));
+  const int32_t drain_seconds = absl::GetFlag(FLAGS_drain_seconds);
+  CANOPY_RETURN_IF_ERROR(CheckRange("drain_seconds", drain_seconds, 0, 86'400));
+  options->drain_timeout = absl::Seconds(drain_seconds);
+  if (absl::GetFlag(FLAGS_check_config)) {
+    options->action = ServerOptions::Action::kCheckConfig;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+LimitMap ServerOptions::Limits() const {
+  return {{"max_questions", limits.max_questions},
+          {"max_candidates", limits.max_candidates},
+          {"max_paths", limits.max_paths},
+          {"max_tokens", limits.max_tokens},
+          {"max_mask_bytes", limits.max_mask_bytes},
+          {"max_batch_tokens", max_batch_tokens},
+          {"max_request_bytes", max_request_bytes},
+          {"max_queued_requests", max_queued_requests},
+          {"max_queued_tokens", max_queued_tokens},
+          {"max_concurrent_streams", max_concurrent_streams}};
+}
+
+absl::StatusOr<ServerOptions> ParseServerOptions(const std::vector<std::string>& arguments) {
+  CANOPY_RETURN_IF_ERROR(ParseFlags(arguments, {"model"}));
+  ServerOptions options;
+  if (absl::GetFlag(FLAGS_help)) {
+    options.action = ServerOptions::Action::kHelp;
+    return options;
+  }
+  if (absl::GetFlag(FLAGS_version)) {
+    options.action = ServerOptions::Action::kVersion;
+    return options;
+  }
+  CANOPY_RETURN_IF_ERROR(ReadModels(&options));
+  CANOPY_RETURN_IF_ERROR(ReadAddresses(&options));
+  CANOPY_RETURN_IF_ERROR(ReadRouting(&options));
+  CANOPY_RETURN_IF_ERROR(ReadLimits(&options));
+  CANOPY_RETURN_IF_ERROR(ReadProcess(&options));
+  return options;
+}
+
+std::string ServerHelp() {
+  return absl::StrCat(
+      "canopy_server: scores candidate token paths over gRPC.\n\n"
+      "  canopy_server --model=[NAME=]FOLDER [--model=...] [flags]\n\n"
+      "Every flag is --name=value; --flagfile=FILE reads them from a file, one a line.\n\n",
+      FlagsHelp("server/server_options.cc"));
+}
+
+}  // namespace canopy::server

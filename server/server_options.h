@@ -1,0 +1,72 @@
+// What canopy_server can be told at start. The only place that reads flags. Defaults are those of
+// the flags.
+#ifndef SERVER_SERVER_OPTIONS_H_
+#define SERVER_SERVER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/logging.h"
+#include "core/tree/route.h"
+#include "server/model_message.h"
+#include "server/request_validator.h"
+
+namespace canopy::server {
+
+// One model to load.
+struct ModelSource {
+  std::string name;    // under which clients ask for it
+  std::string source;  // a folder, or synthetic:CONFIG.json
+};
+
+struct ServerOptions {
+  // Models, in order; the first is the default.
+  std::vector<ModelSource> models;
+  std::string config;            // a backbone config from elsewhere; '' = the folder's own
+  std::string device = "auto";   // "auto", "cpu", "cuda" or "cuda:N"
+  std::string dtype = "auto";    // "auto", "float32" or "bfloat16"
+  int32_t threads = 0;           // of the model on a CPU; 0 = one a core
+  int64_t max_batch_tokens = 0;  // computed tokens of one forward; 0 = by the device
+
+  // Addresses as HOST:PORT, port 0 = any free one; '' = off.
+  std::string listen = "127.0.0.1:50051";
+  std::string metrics_listen;
+  std::string health_listen;
+  std::string port_file;  // gets the bound port of `listen`; '' = none
+  bool insecure = false;  // plaintext beyond loopback
+  bool reflection = false;
+
+  // Stand in for what a request leaves open.
+  Backend backend = Backend::kAuto;
+  Packing packing = Packing::kAuto;
+
+  RequestLimits limits;
+  int64_t max_request_bytes = int64_t{64} << 20;
+  int32_t max_queued_requests = 1'024;            // that wait for the device
+  int64_t max_queued_tokens = int64_t{16} << 20;  // of their paths, prefixes repeated
+  int32_t max_concurrent_streams = 1'024;         // calls of one connection
+
+  LogFormat log_format = LogFormat::kText;
+  absl::Duration drain_timeout = absl::Seconds(30);  // for calls in flight when told to stop
+
+  // What to do instead of serving.
+  enum class Action { kServe, kCheckConfig, kVersion, kHelp };
+  Action action = Action::kServe;
+
+  // Limits by their flags' names, for GetModel, metrics and the log. `max_batch_tokens` as given.
+  LimitMap Limits() const;
+};
+
+// Parses and checks a command line without its program name. INVALID_ARGUMENT in one line that
+// names the flag, the value and what would be right.
+absl::StatusOr<ServerOptions> ParseServerOptions(const std::vector<std::string>& arguments);
+
+// What --help prints.
+std::string ServerHelp();
+
+}  // namespace canopy::server
+
+#endif  // SERVER_SERVER_OPTIONS_H_

@@ -1,0 +1,149 @@
+#include "server/server_options.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace canopy::server {
+namespace {
+
+class ServerOptionsTest : public ::testing::Test {
+ protected:
+  // Each call starts from the flags' defaults. A model is named unless `arguments` do.
+  static absl::StatusOr<ServerOptions> Parse(std::vector<std::string> arguments) {
+    const absl::FlagSaver saver;
+    if (arguments.empty() || !absl::StartsWith(arguments[0], "--model")) {
+      arguments.insert(arguments.begin(), "--model=/models/demo");
+    }
+    return ParseServerOptions(arguments);
+  }
+
+  static std::string Error(const std::vector<std::string>& arguments) {
+    const auto options = Parse(arguments);
+    EXPECT_FALSE(options.ok()) << arguments.back();
+    return std::string(options.status().message());
+  }
+};
+
+TEST_F(ServerOptionsTest, DefaultsAreThoseOfTheStruct) {
+  const auto options = Parse({});
+  ASSERT_TRUE(options.ok()) << options.status();
+  const ServerOptions defaults;
+  EXPECT_EQ(options->listen, "127.0.0.1:50051");
+  EXPECT_EQ(options->Limits(), defaults.Limits());
+  EXPECT_EQ(options->Limits().at("max_questions"), 4'096);
+  EXPECT_EQ(options->Limits().at("max_paths"), 65'536);
+  EXPECT_EQ(options->Limits().at("max_tokens"), 4'194'304);
+  EXPECT_EQ(options->Limits().at("max_request_bytes"), 67'108'864);
+  EXPECT_EQ(options->Limits().at("max_mask_bytes"), 67'108'864);
+  EXPECT_EQ(options->drain_timeout, absl::Seconds(30));
+  EXPECT_EQ(options->backend, Backend::kAuto);
+  EXPECT_FALSE(options->reflection);
+  EXPECT_EQ(options->action, ServerOptions::Action::kServe);
+}
+
+TEST_F(ServerOptionsTest, ModelsAreNamedByFlagOrFolder) {
+  const auto options = Parse({"--model=/models/first/", "--model=second=/models/a=b", "--model",
+                              "third", "--model=synthetic:/configs/tiny.json",
+                              "--model=x.y-z_1=synthetic:tiny.json", "--model=/odd=name/folder"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  const std::pair<std::string, std::string> expected[] = {
+      {"first", "/models/first/"},
+      {"second", "/models/a=b"},
+      {"third", "third"},
+      {"tiny", "synthetic:/configs/tiny.json"},
+      {"x.y-z_1", "synthetic:tiny.json"},
+      {"folder", "/odd=name/folder"},
+  };
+  ASSERT_EQ(options->models.size(), std::size(expected));
+  for (size_t i = 0; i < std::size(expected); ++i) {
+    EXPECT_EQ(options->models[i].name, expected[i].first);
+    EXPECT_EQ(options->models[i].source, expected[i].second);
+  }
+}
+
+TEST_F(ServerOptionsTest, WrongModelsAreRefused) {
+  EXPECT_TRUE(absl::StrContains(Error({"--model=a=/x", "--model=b/a"}), "another is named 'a'"));
+  for (const char* model : {"--model=a=", "--model==x", "--model=a b=/x", "--model=/"}) {
+    EXPECT_TRUE(absl::StrContains(Error({model}), "[NAME=]FOLDER")) << model;
+  }
+  EXPECT_TRUE(absl::StrContains(Error({"--model=a", "--model=b", "--config=c.json"}), "--config"));
+  EXPECT_TRUE(Parse({"--model=a", "--config=c.json"}).ok());
+}
+
+TEST_F(ServerOptionsTest, WordsAndRangesAreChecked) {
+  const std::vector<std::string> bad = {"--device=tpu",
+                                        "--device=cuda:x",
+                                        "--device=cuda:-1",
+                                        "--dtype=float16",
+                                        "--threads=-1",
+                                        "--policy=measured",
+                                        "--backend=fused",
+                                        "--packing=flat",
+                                        "--log_format=xml",
+                                        "--drain_seconds=-1",
+                                        "--max_questions=0",
+                                        "--max_candidates=0",
+                                        "--max_paths=0",
+                                        "--max_tokens=0",
+                                        "--max_tokens=2147483648",
+                                        "--max_mask_bytes=-1",
+                                        "--max_batch_tokens=-1",
+                                        "--max_request_bytes=0",
+                                        "--max_request_bytes=2147483648",
+                                        "--max_queued_requests=0",
+                                        "--max_queued_tokens=0",
+                                        "--max_concurrent_streams=0",
+                                        "--listen=",
+                                        "--listen=localhost",
+                                        "--listen=:1",
+                                        "--listen=1.2.3.4:65536",
+                                        "--listen=::1:80",
+                                        "--metrics_listen=x",
+                                        "--health_listen=[::1:1",
+                                        "--admin_listen=127.0.0.1:1"};
+  for (const std::string& argument : bad) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    EXPECT_TRUE(absl::StartsWith(Error({argument}), absl::StrCat(flag, ": "))) << argument;
+  }
+  const std::vector<std::string> good = {
+      "--device=cuda",     "--device=cuda:3",      "--dtype=bfloat16",  "--backend=segmented",
+      "--packing=padded",  "--max_mask_bytes=0",   "--drain_seconds=0", "--listen=localhost:0",
+      "--listen=[::1]:80", "--listen=127.8.9.1:1", "--policy=reference"};
+  for (const std::string& argument : good) {
+    EXPECT_TRUE(Parse({argument}).ok()) << Parse({argument}).status();
+  }
+}
+
+TEST_F(ServerOptionsTest, PlaintextBeyondLoopbackNeedsTheWord) {
+  for (const char* address : {"0.0.0.0:1", "10.0.0.1:1", "[::]:1", "example.com:1",
+                              "127.example.com:1", "127.0.0.256:1"}) {
+    const std::string listen = absl::StrCat("--listen=", address);
+    EXPECT_TRUE(absl::StrContains(Error({listen}), "--insecure")) << address;
+    EXPECT_TRUE(Parse({listen, "--insecure"}).ok()) << address;
+    // They say nothing about requests, and probes come from elsewhere.
+    EXPECT_TRUE(Parse({absl::StrCat("--health_listen=", address),
+                       absl::StrCat("--metrics_listen=", address)})
+                    .ok());
+  }
+}
+
+TEST_F(ServerOptionsTest, HelpNamesEveryFlagWithItsDefault) {
+  const std::string help = ServerHelp();
+  for (const char* text :
+       {"--model",        "--config",        "--device",           "--dtype",
+        "--listen",       "127.0.0.1:50051", "--metrics_listen",   "--health_listen",
+        "--admin_listen", "--policy",        "--backend",          "--max_mask_bytes",
+        "67108864",       "--packing",       "--max_batch_tokens", "--threads",
+        "--reflection",   "--check_config",  "--version",          "--flagfile",
+        "--drain_seconds"}) {
+    EXPECT_TRUE(absl::StrContains(help, text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace canopy::server

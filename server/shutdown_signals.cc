@@ -1,0 +1,48 @@
+#include "server/shutdown_signals.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "core/base/logging.h"
+
+namespace canopy::server {
+
+ShutdownSignals::ShutdownSignals() {
+  sigemptyset(&signals_);
+  sigaddset(&signals_, SIGTERM);
+  sigaddset(&signals_, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  std::thread([this] { Loop(); }).detach();
+}
+
+void ShutdownSignals::Arm() {
+  absl::MutexLock lock(&mutex_);
+  armed_ = true;
+}
+
+bool ShutdownSignals::Wait(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(&received_), timeout);
+}
+
+void ShutdownSignals::Loop() {
+  while (true) {
+    int signal = 0;
+    sigwait(&signals_, &signal);
+    LogInfo("signal", {{"number", signal}});
+    absl::MutexLock lock(&mutex_);
+    // Without destructors: other threads are in the middle of things.
+    if (received_) {
+      _exit(kInterruptedExitCode);
+    }
+    if (!armed_) {
+      _exit(EXIT_SUCCESS);
+    }
+    received_ = true;
+  }
+}
+
+}  // namespace canopy::server

@@ -1,0 +1,263 @@
+"""Checks and times our backends on a device, with transformers as the peer in the same run.
+
+    gpu_check.py --binary bazel-bin/tests/bench/gpu_check [--device cuda:0] [--model tiny]
+                 [--library-path FOLDER] [--work FOLDER] [--json FILE]
+
+Makes a bfloat16 checkpoint with random weights, computes every case with transformers over
+independent right-padded rows (float32 arithmetic as the reference, bfloat16 as the peer), then runs
+the binary for each dtype. Prints errors, and medians in ms from token lists to vectors on the host.
+Exits with 1 when an error is above the tolerance. Needs no network.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModel, Qwen3Config, Qwen3Model
+
+# name: (hidden, intermediate, layers, query heads, kv heads, head dim, vocabulary)
+MODELS = {
+    "qwen3-0.6b": (1024, 3072, 28, 16, 8, 128, 151936),
+    "15m": (256, 768, 16, 4, 2, 64, 8192),
+    "tiny": (160, 360, 2, 4, 2, 48, 311),
+}
+MAX_FLOAT32_ERROR = 1e-4  # of every candidate
+MAX_BFLOAT16_RATIO = 1.25  # of transformers' own error, over all candidates
+WARM_UP_RUNS = 3
+
+# A question is (prefix length, candidate lengths).
+TIMED = {
+    "wide": [(490, [18] * 64), (490, [18] * 2)],
+    "small": [(100, [16] * 4)],
+    "typed": [(440, [16] * 4)] * 5,
+}
+# For errors: odd sizes, and more than 256 candidates in all.
+CHECKED = {
+    "odd": [(length - 1, [1, 2, 1]) for length in (1, 2, 113, 129, 255)],
+    "many": [(63, [11, 3, 9, 1] * 8) for _ in range(6)],
+    "single": [(0, [5, 1, 17])],
+}
+
+Case = list[dict[str, Any]]
+
+
+def make_case(rng: random.Random, sizes: list[tuple[int, list[int]]], vocabulary: int) -> Case:
+    """Random tokens of the given lengths."""
+
+    def tokens(count: int) -> list[int]:
+        return [rng.randrange(vocabulary) for _ in range(count)]
+
+    case = []
+    for prefix, suffixes in sizes:
+        candidates = [tokens(size) for size in suffixes]
+        case.append({"prefix": tokens(prefix), "candidates": candidates})
+    return case
+
+
+def paths_of(case: Case) -> list[list[int]]:
+    """All paths of a case, in request order."""
+    return [item["prefix"] + suffix for item in case for suffix in item["candidates"]]
+
+
+def make_checkpoint(name: str, folder: Path) -> None:
+    """Random weights as they are after initialisation, with norms that are not all one."""
+    hidden, intermediate, layers, query_heads, kv_heads, head_dim, vocabulary = MODELS[name]
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=query_heads,
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
+        max_position_embeddings=4096,
+        rope_parameters={"rope_theta": 1000000.0, "rope_type": "default"},
+    )
+    model = Qwen3Model(config)
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if "norm" in key:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            elif "embed" not in key:
+                # Large enough that attention is not flat.
+                parameter.normal_(0, parameter.shape[-1] ** -0.5)
+    model.bfloat16().save_pretrained(folder)
+
+
+@torch.no_grad()
+def encode(model: Any, paths: list[list[int]], rows_per_batch: int) -> torch.Tensor:
+    """The HF path: each path in a right-padded row; vectors on the host, float32."""
+    vectors = []
+    for begin in range(0, len(paths), rows_per_batch):
+        rows = paths[begin : begin + rows_per_batch]
+        length = max(len(row) for row in rows)
+        ids = torch.tensor([row + [0] * (length - len(row)) for row in rows]).to(model.device)
+        ends = torch.tensor([len(row) - 1 for row in rows]).to(model.device)
+        hidden = model(input_ids=ids, use_cache=False).last_hidden_state
+        vectors.append(hidden[torch.arange(len(rows), device=hidden.device), ends].float().cpu())
+    return torch.cat(vectors).contiguous()
+
+
+def time_encode(model: Any, case: Case, runs: int) -> float:
+    """Median in ms of one padded forward over all paths, token lists included."""
+    times = []
+    for run in range(WARM_UP_RUNS + runs):
+        begin = time.perf_counter()
+        encode(model, paths_of(case), rows_per_batch=1 << 20)
+        if run >= WARM_UP_RUNS:
+            times.append(1000 * (time.perf_counter() - begin))
+    return statistics.median(times)
+
+
+def run_transformers(folder: Path, cases: dict[str, Case], options: Any) -> dict[str, Any]:
+    """Stores reference vectors below `folder` and returns the peer's times and errors."""
+    results: dict[str, torch.Tensor] = {}
+    peer: dict[str, Any] = {"times_ms": {}, "squared_errors": {}}
+    for dtype, key in ((torch.float32, "vectors"), (torch.bfloat16, "vectors_bf16")):
+        name_of_dtype = str(dtype).removeprefix("torch.")
+        if key != "vectors" and name_of_dtype not in options.dtypes:
+            continue
+        model = AutoModel.from_pretrained(folder, dtype=dtype).eval().to(options.device)
+        for name, case in cases.items():
+            results[f"{name}.{key}"] = encode(model, paths_of(case), rows_per_batch=16)
+        if name_of_dtype in options.dtypes:
+            peer["times_ms"][name_of_dtype] = {
+                name: time_encode(model, cases[name], options.runs) for name in TIMED
+            }
+        del model
+    for name in cases:
+        exact = results[f"{name}.vectors"].double()
+        rounded = results.get(f"{name}.vectors_bf16", exact).double()
+        errors = (rounded - exact).square().sum(1) / exact.square().sum(1)
+        peer["squared_errors"][name] = errors.tolist()
+    oracle = folder / "oracle"
+    oracle.mkdir()
+    save_file(results, oracle / "model.safetensors")
+    (oracle / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+    return peer
+
+
+def library_environment(library_path: str) -> dict[str, str]:
+    """The environment in which a binary built elsewhere finds this Python's LibTorch.
+
+    A binary linked against a CPU-only LibTorch computes on CUDA once libtorch_cuda is preloaded.
+    """
+    torch_libraries = Path(torch.__file__).parent / "lib"
+    environment = dict(os.environ)
+    folders = [library_path, str(torch_libraries), environment.get("LD_LIBRARY_PATH", "")]
+    environment["LD_LIBRARY_PATH"] = ":".join(folder for folder in folders if folder)
+    if (torch_libraries / "libtorch_cuda.so").exists():
+        environment["LD_PRELOAD"] = "libtorch_cuda.so"
+    return environment
+
+
+def run_binary(folder: Path, dtype: str, options: Any) -> dict[str, Any]:
+    """What our binary answers for one dtype."""
+    command = [
+        options.binary,
+        f"--folder={folder}",
+        f"--device={options.device}",
+        f"--dtype={dtype}",
+        f"--timed={','.join(TIMED)}",
+        f"--runs={options.runs}",
+        f"--threads={options.threads}",
+    ]
+    environment = library_environment(options.library_path)
+    finished = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    answer: dict[str, Any] = json.loads(finished.stdout)
+    return answer
+
+
+def judge(ours: dict[str, Any], peer: dict[str, Any]) -> list[str]:
+    """Prints one dtype's entries; returns what is out of tolerance."""
+    dtype = ours["dtype"]
+    failures = []
+    totals: dict[str, list[float]] = {}
+    for entry in ours["entries"]:
+        label = f"{dtype} {entry['requested']} {entry['case']}"
+        largest = entry["largest_squared_error"] ** 0.5
+        line = (
+            f"{label:32} ran {entry['backend']:9} {entry['layout']:6} largest error {largest:.2e}"
+        )
+        if "total_ms" in entry:
+            hf_ms = peer["times_ms"][dtype][entry["case"]]
+            line += (
+                f"  {entry['total_ms']:8.2f} ms (plan {entry['plan_ms']:.2f});"
+                f" HF path {hf_ms:8.2f} ms, {hf_ms / entry['total_ms']:.2f}x"
+            )
+        print(line)
+        if not entry["finite"] or (dtype == "float32" and not largest <= MAX_FLOAT32_ERROR):
+            failures.append(f"{label}: largest error {largest:.2e}")
+        theirs = peer["squared_errors"][entry["case"]]
+        total = totals.setdefault(entry["requested"], [0.0, 0.0, 0.0])
+        total[0] += entry["mean_squared_error"] * len(theirs)
+        total[1] += sum(theirs)
+        total[2] += len(theirs)
+    if dtype == "bfloat16":
+        for backend, (our_sum, their_sum, count) in totals.items():
+            ratio = (our_sum / their_sum) ** 0.5
+            print(
+                f"bfloat16 {backend}: error {ratio:.3f} x transformers' over {count:.0f} candidates"
+            )
+            if not ratio <= MAX_BFLOAT16_RATIO:
+                failures.append(f"bfloat16 {backend}: error ratio {ratio:.3f}")
+    return failures
+
+
+def parse_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--model", choices=sorted(MODELS), default="qwen3-0.6b")
+    parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float32"])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=0, help="on a CPU; 0 = one a core")
+    parser.add_argument("--library-path", default="", help="folder of further shared libraries")
+    parser.add_argument("--work", help="folder to keep the checkpoint in; must not exist")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Makes, measures, compares."""
+    options = parse_options()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.set_num_threads(options.threads or os.cpu_count() or 1)
+    rng = random.Random(1)
+    vocabulary = MODELS[options.model][-1]
+    cases = {name: make_case(rng, sizes, vocabulary) for name, sizes in (TIMED | CHECKED).items()}
+    failures = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(options.work or temporary) / options.model
+        make_checkpoint(options.model, folder)
+        peer = run_transformers(folder, cases, options)
+        figures: dict[str, Any] = {"torch": torch.__version__, "peer": peer, "ours": []}
+        if options.device.startswith("cuda"):
+            figures["gpu"] = torch.cuda.get_device_name(options.device)
+            torch.cuda.empty_cache()
+        for dtype in options.dtypes:
+            ours = run_binary(folder, dtype, options)
+            figures["ours"].append(ours)
+            failures += judge(ours, peer)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    for failure in failures:
+        print(f"OUT OF TOLERANCE {failure}")
+    print(f"{len(failures)} out of tolerance")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

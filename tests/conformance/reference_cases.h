@@ -1,0 +1,58 @@
+// Token paths with the vectors and scores that transformers computed for them, as the Python
+// scripts of this folder and of tests/bench store them below a checkpoint:
+//
+//   oracle/cases.json         {case: [{"prefix": [..], "candidates": [[..], ..]}, ..], ..}
+//   oracle/model.safetensors  CASE.vectors, CASE.vectors_bf16, CASE.scores; all float32
+#ifndef TESTS_CONFORMANCE_REFERENCE_CASES_H_
+#define TESTS_CONFORMANCE_REFERENCE_CASES_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/engine/model_runner.h"
+#include "core/tree/path_batch.h"
+#include "core/tree/route.h"
+#include "core/tree/tree_plan.h"
+
+namespace canopy {
+
+// Row-major; a matrix that a checkpoint does not have is empty.
+struct Matrix {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  std::vector<float> values;
+
+  const float* Row(int64_t row) const { return values.data() + row * columns; }
+};
+
+struct ReferenceCase {
+  std::shared_ptr<const PathBatch> batch;
+  Matrix vectors;       // [paths, hidden] in float32 arithmetic
+  Matrix vectors_bf16;  // the same in bfloat16 arithmetic
+  Matrix scores;        // [paths, labels]
+};
+
+// The cases below `folder`, by name. NOT_FOUND or DATA_LOSS.
+absl::StatusOr<std::map<std::string, ReferenceCase>> ReadReferenceCases(const std::string& folder);
+
+// What a runner answers, in request order.
+struct RunAnswer {
+  Matrix vectors;
+  Matrix scores;  // empty without a reward head
+  bool finite = true;
+};
+
+// Runs every part of `plan` for float32 vectors, and scores where the model has a head.
+absl::StatusOr<RunAnswer> RunPlan(ModelRunner& runner, const RequestPlan& plan);
+
+// Squared norm of difference over squared norm of `expected`, for each row; infinite where it is
+// not a number. Both have the same shape.
+std::vector<double> SquaredRelativeErrors(const Matrix& actual, const Matrix& expected);
+
+}  // namespace canopy
+
+#endif  // TESTS_CONFORMANCE_REFERENCE_CASES_H_

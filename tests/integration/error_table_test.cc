@@ -1,0 +1,496 @@
+// Every row of the contract's error table that one request can show: exact code, field, text and
+// details, through a real server.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/test_server.h"
+
+namespace canopy::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Code = grpc::StatusCode;
+
+constexpr char kScore[] = "/canopy.v1.Scorer/Score";
+constexpr char kExplain[] = "/canopy.v1.Scorer/Explain";
+
+// Small limits, so that requests that break them are small.
+server::ServerOptions SmallLimits() {
+  server::ServerOptions options = FakeServerOptions();
+  options.limits.max_questions = 4;
+  options.limits.max_candidates = 4;
+  options.limits.max_paths = 8;
+  options.limits.max_tokens = 3'000;
+  options.limits.max_mask_bytes = 1'000;
+  options.max_request_bytes = 100'000;
+  return options;
+}
+
+// Two questions, of two and one candidates.
+v1::ScoreRequest ValidRequest() {
+  v1::ScoreRequest request;
+  AddQuestion(&request, {1, 2}, {{3}, {4}});
+  AddQuestion(&request, {5}, {{6}});
+  return request;
+}
+
+struct ErrorCase {
+  std::string name;
+  std::function<void(v1::ScoreRequest*)> spoil;  // makes the valid request wrong
+  Code code;
+  std::string field;  // of google.rpc.BadRequest; '' = no such detail
+  std::string text;   // in the violation's description, or in the message where there is none
+};
+
+v1::Candidate* Candidate(v1::ScoreRequest* request, int question, int candidate) {
+  return request->mutable_questions(question)->mutable_candidates(candidate);
+}
+
+template <typename Message>
+void AddUnknownField(Message* message) {
+  message->GetReflection()->MutableUnknownFields(message)->AddVarint(77, 1);
+}
+
+std::vector<ErrorCase> MalformedCases() {
+  return {
+      {"no questions", [](auto* r) { r->clear_questions(); }, Code::INVALID_ARGUMENT, "questions",
+       "at least one question"},
+      {"no candidates", [](auto* r) { r->mutable_questions(1)->clear_candidates(); },
+       Code::INVALID_ARGUMENT, "questions[1].candidates", "at least one candidate"},
+      {"empty path",
+       [](auto* r) {
+         r->mutable_questions(1)->clear_prefix();
+         Candidate(r, 1, 0)->clear_tokens();
+       },
+       Code::INVALID_ARGUMENT, "questions[1].candidates[0].tokens", "the path is empty"},
+      {"token = vocabulary", [](auto* r) { Candidate(r, 0, 1)->mutable_tokens()->add_ids(1'000); },
+       Code::INVALID_ARGUMENT, "questions[0].candidates[1].tokens",
+       "token 1000 at index 1 is outside the vocabulary of 1000"},
+      {"largest token",
+       [](auto* r) { r->mutable_questions(0)->mutable_prefix()->set_ids(0, 0xffffffff); },
+       Code::INVALID_ARGUMENT, "questions[0].prefix", "token -1 at index 0"},
+      {"negative raw token",
+       [](auto* r) {
+         Candidate(r, 1, 0)->mutable_tokens()->Clear();
+         Candidate(r, 1, 0)->mutable_tokens()->set_raw(std::string(4, '\xff'));
+       },
+       Code::INVALID_ARGUMENT, "questions[1].candidates[0].tokens", "token -1 at index 0"},
+      {"big-endian raw tokens",
+       [](auto* r) {
+         Candidate(r, 1, 0)->mutable_tokens()->Clear();
+         Candidate(r, 1, 0)->mutable_tokens()->set_raw(std::string("\0\0\0\5", 4));
+       },
+       Code::INVALID_ARGUMENT, "questions[1].candidates[0].tokens", "token 83886080 at index 0"},
+      {"path too long",
+       [](auto* r) {
+         for (int i = 0; i < 2'097; ++i) {
+           Candidate(r, 0, 1)->mutable_tokens()->add_ids(1);
+         }
+       },
+       Code::INVALID_ARGUMENT, "questions[0].candidates[1].tokens",
+       "2100 tokens exceed max_path_tokens 2048"},
+      {"both forms of a prefix",
+       [](auto* r) { r->mutable_questions(0)->mutable_prefix()->set_raw(std::string(4, '\1')); },
+       Code::INVALID_ARGUMENT, "questions[0].prefix", "ids and raw are both set"},
+      {"both forms of tokens",
+       [](auto* r) { Candidate(r, 1, 0)->mutable_tokens()->set_raw(std::string(4, '\1')); },
+       Code::INVALID_ARGUMENT, "questions[1].candidates[0].tokens", "ids and raw are both set"},
+      {"raw of 7 bytes",
+       [](auto* r) {
+         r->mutable_questions(0)->mutable_prefix()->Clear();
+         r->mutable_questions(0)->mutable_prefix()->set_raw(std::string(7, '\0'));
+       },
+       Code::INVALID_ARGUMENT, "questions[0].prefix.raw", "7 bytes are not a multiple of 4"},
+      {"unknown kind",
+       [](auto* r) { r->mutable_questions(1)->set_kind(static_cast<v1::QuestionKind>(9)); },
+       Code::INVALID_ARGUMENT, "questions[1].kind", "unknown value 9"},
+      {"unknown priority", [](auto* r) { r->set_priority(static_cast<v1::Priority>(-1)); },
+       Code::INVALID_ARGUMENT, "priority", "unknown value -1"},
+  };
+}
+
+std::vector<ErrorCase> OptionCases() {
+  return {
+      {"temperature 0", [](auto* r) { r->mutable_outputs()->set_temperature(0); },
+       Code::INVALID_ARGUMENT, "outputs.temperature", "0 is not above 0 and at most 100"},
+      {"temperature negative", [](auto* r) { r->mutable_outputs()->set_temperature(-1); },
+       Code::INVALID_ARGUMENT, "outputs.temperature", "-1 is not"},
+      {"temperature above 100", [](auto* r) { r->mutable_outputs()->set_temperature(100.5F); },
+       Code::INVALID_ARGUMENT, "outputs.temperature", "100.5 is not"},
+      {"temperature NaN", [](auto* r) { r->mutable_outputs()->set_temperature(NAN); },
+       Code::INVALID_ARGUMENT, "outputs.temperature", "nan is not"},
+      {"temperature infinite", [](auto* r) { r->mutable_outputs()->set_temperature(INFINITY); },
+       Code::INVALID_ARGUMENT, "outputs.temperature", "inf is not"},
+      {"top_logprobs 129", [](auto* r) { r->mutable_outputs()->set_top_logprobs(129); },
+       Code::INVALID_ARGUMENT, "outputs.top_logprobs", "129 exceeds the limit 128"},
+      {"unknown vector_dtype",
+       [](auto* r) { r->mutable_outputs()->set_vector_dtype(static_cast<v1::DType>(3)); },
+       Code::INVALID_ARGUMENT, "outputs.vector_dtype", "unknown value 3"},
+      {"unknown scope", [](auto* r) { r->mutable_outputs()->set_scope(static_cast<v1::Scope>(2)); },
+       Code::INVALID_ARGUMENT, "outputs.scope", "unknown value 2"},
+      {"unknown field in outputs", [](auto* r) { AddUnknownField(r->mutable_outputs()); },
+       Code::INVALID_ARGUMENT, "outputs", "unknown field 77"},
+      {"unknown backend",
+       [](auto* r) { r->mutable_routing()->set_backend(static_cast<v1::Backend>(5)); },
+       Code::INVALID_ARGUMENT, "routing.backend", "unknown value 5"},
+      {"unknown policy",
+       [](auto* r) { r->mutable_routing()->set_policy(static_cast<v1::Policy>(3)); },
+       Code::INVALID_ARGUMENT, "routing.policy", "unknown value 3"},
+      {"unknown packing",
+       [](auto* r) { r->mutable_routing()->set_packing(static_cast<v1::Packing>(2)); },
+       Code::INVALID_ARGUMENT, "routing.packing", "unknown value 2"},
+      {"unknown field in routing", [](auto* r) { AddUnknownField(r->mutable_routing()); },
+       Code::INVALID_ARGUMENT, "routing", "unknown field 77"},
+      {"negative mask budget", [](auto* r) { r->mutable_routing()->set_max_mask_bytes(-1); },
+       Code::INVALID_ARGUMENT, "routing.max_mask_bytes", "-1 is negative"},
+      {"mask budget over the limit",
+       [](auto* r) { r->mutable_routing()->set_max_mask_bytes(1'001); }, Code::INVALID_ARGUMENT,
+       "routing.max_mask_bytes", "1001 bytes exceed max_mask_bytes 1000"},
+      {"largest mask budget",
+       [](auto* r) {
+         r->mutable_routing()->set_max_mask_bytes(std::numeric_limits<int64_t>::max());
+       },
+       Code::INVALID_ARGUMENT, "routing.max_mask_bytes", "exceed max_mask_bytes 1000"},
+      {"scores without a head",
+       [](auto* r) {
+         r->set_model("vectors");
+         r->mutable_outputs()->set_scores(true);
+       },
+       Code::INVALID_ARGUMENT, "outputs.scores", "model vectors has no scoring head"},
+  };
+}
+
+std::vector<ErrorCase> LimitCases() {
+  return {
+      {"questions",
+       [](auto* r) {
+         for (int i = 0; i < 3; ++i) {
+           AddQuestion(r, {1}, {{1}});
+         }
+       },
+       Code::INVALID_ARGUMENT, "questions", "5 questions exceed max_questions 4"},
+      {"candidates of one question",
+       [](auto* r) { AddQuestion(r, {1}, std::vector<std::vector<uint32_t>>(5, {1})); },
+       Code::INVALID_ARGUMENT, "questions[2].candidates", "5 candidates exceed max_candidates 4"},
+      {"paths",
+       [](auto* r) {
+         AddQuestion(r, {1}, std::vector<std::vector<uint32_t>>(4, {1}));
+         AddQuestion(r, {1}, {{1}, {1}});
+       },
+       Code::INVALID_ARGUMENT, "questions", "9 paths exceed max_paths 8"},
+      {"tokens", [](auto* r) { AddQuestion(r, std::vector<uint32_t>(2'995, 1), {{1}}); },
+       Code::INVALID_ARGUMENT, "questions", "3002 tokens exceed max_tokens 3000"},
+      {"tokens in raw form",
+       [](auto* r) {
+         r->mutable_questions(1)->clear_prefix();
+         r->mutable_questions(1)->mutable_prefix()->set_raw(std::string(12'000, '\0'));
+       },
+       Code::INVALID_ARGUMENT, "questions", "3005 tokens exceed max_tokens 3000"},
+  };
+}
+
+std::vector<ErrorCase> UnbuiltCases() {
+  const Code code = Code::UNIMPLEMENTED;
+  return {
+      {"boolean", [](auto* r) { r->mutable_questions(0)->set_kind(v1::QUESTION_KIND_BOOLEAN); },
+       code, "questions[0].kind", "not built yet"},
+      {"choice", [](auto* r) { r->mutable_questions(1)->set_kind(v1::QUESTION_KIND_CHOICE); }, code,
+       "questions[1].kind", "not built yet"},
+      {"score", [](auto* r) { r->mutable_questions(1)->set_kind(v1::QUESTION_KIND_SCORE); }, code,
+       "questions[1].kind", "not built yet"},
+      {"probabilities", [](auto* r) { r->mutable_outputs()->set_probabilities(true); }, code,
+       "outputs.probabilities", "not built yet"},
+      {"token_logprobs", [](auto* r) { r->mutable_outputs()->set_token_logprobs(true); }, code,
+       "outputs.token_logprobs", "not built yet"},
+      {"entropy", [](auto* r) { r->mutable_outputs()->set_entropy(true); }, code, "outputs.entropy",
+       "not built yet"},
+      {"vocab_range", [](auto* r) { r->mutable_outputs()->set_vocab_range(true); }, code,
+       "outputs.vocab_range", "not built yet"},
+      {"values", [](auto* r) { r->mutable_outputs()->set_values(true); }, code, "outputs.values",
+       "not built yet"},
+      {"top_logprobs", [](auto* r) { r->mutable_outputs()->set_top_logprobs(128); }, code,
+       "outputs.top_logprobs", "not built yet"},
+      {"low priority", [](auto* r) { r->set_priority(v1::PRIORITY_LOW); }, code, "priority",
+       "not built yet"},
+      // Checked before the model's heads.
+      {"values and a missing head",
+       [](auto* r) {
+         r->set_model("vectors");
+         r->mutable_outputs()->set_values(true);
+         r->mutable_outputs()->set_scores(true);
+       },
+       code, "outputs.values", "not built yet"},
+  };
+}
+
+std::vector<ErrorCase> StateCases() {
+  return {
+      {"unknown model", [](auto* r) { r->set_model("nobody"); }, Code::NOT_FOUND, "",
+       "model: \"nobody\" is not loaded"},
+      {"newer version", [](auto* r) { r->set_min_model_version(2); }, Code::FAILED_PRECONDITION, "",
+       "min_model_version: 2 of model reward is not loaded; the loaded version is 1"},
+      {"largest version", [](auto* r) { r->set_min_model_version(~uint64_t{0}); },
+       Code::FAILED_PRECONDITION, "", "min_model_version: 18446744073709551615"},
+      {"other vocabulary", [](auto* r) { r->set_vocabulary_hash("1111"); },
+       Code::FAILED_PRECONDITION, "", "differs from model reward's, 00ff00ff00ff00ff"},
+      {"no vocabulary to compare",
+       [](auto* r) {
+         r->set_model("vectors");
+         r->set_vocabulary_hash("00ff00ff00ff00ff");
+       },
+       Code::FAILED_PRECONDITION, "", "which has none"},
+      {"fused backend", [](auto* r) { r->mutable_routing()->set_backend(v1::BACKEND_FUSED); },
+       Code::FAILED_PRECONDITION, "",
+       "BACKEND_FUSED on model reward; it has: BACKEND_DENSE, BACKEND_SEGMENTED, BACKEND_PATH"},
+      {"measured policy", [](auto* r) { r->mutable_routing()->set_policy(v1::POLICY_MEASURED); },
+       Code::FAILED_PRECONDITION, "", "POLICY_MEASURED; it has: POLICY_REFERENCE"},
+      {"tree backend on a path model",
+       [](auto* r) {
+         r->set_model("path");
+         r->mutable_routing()->set_backend(v1::BACKEND_DENSE);
+       },
+       Code::FAILED_PRECONDITION, "", "BACKEND_DENSE on model path; it has: BACKEND_PATH"},
+  };
+}
+
+void ExpectError(const ErrorCase& error_case, const grpc::Status& status) {
+  SCOPED_TRACE(absl::StrCat(error_case.name, ": ", status.error_message()));
+  EXPECT_EQ(status.error_code(), error_case.code);
+  EXPECT_LE(status.error_message().size(), 1'024U);
+  const auto bad_request = FindDetail<google::rpc::BadRequest>(status);
+  if (error_case.field.empty()) {
+    EXPECT_EQ(bad_request, nullptr);
+    EXPECT_THAT(status.error_message(), HasSubstr(error_case.text));
+    return;
+  }
+  ASSERT_NE(bad_request, nullptr);
+  ASSERT_EQ(bad_request->field_violations_size(), 1);
+  EXPECT_EQ(bad_request->field_violations(0).field(), error_case.field);
+  EXPECT_THAT(bad_request->field_violations(0).description(), HasSubstr(error_case.text));
+  EXPECT_THAT(status.error_message(),
+              HasSubstr(absl::StrCat(error_case.field, ": ",
+                                     bad_request->field_violations(0).description())));
+}
+
+class ErrorTableTest : public ::testing::Test {
+ protected:
+  // Each case over Score and over Explain, which share their checks.
+  void ExpectErrors(const std::vector<ErrorCase>& cases) {
+    for (const ErrorCase& error_case : cases) {
+      v1::ScoreRequest request = ValidRequest();
+      error_case.spoil(&request);
+      v1::ScoreResponse response;
+      ExpectError(error_case, server_.Score(request, &response));
+      v1::ExplainRequest explain;
+      *explain.mutable_request() = request;
+      v1::ExplainResponse explained;
+      ExpectError(error_case, server_.Explain(explain, &explained));
+    }
+    EXPECT_EQ(server_.controls().forwards(), 0);
+  }
+
+  grpc::Status Send(const std::string& method, const std::string& bytes) {
+    grpc::ClientContext context;
+    std::string response;
+    return server_.Call(method, bytes, &response, &context);
+  }
+
+  TestServer server_{SmallLimits()};
+};
+
+TEST_F(ErrorTableTest, TheValidRequestIsValid) {
+  v1::ScoreResponse response;
+  EXPECT_TRUE(server_.Score(ValidRequest(), &response).ok());
+}
+
+TEST_F(ErrorTableTest, MalformedRequests) { ExpectErrors(MalformedCases()); }
+TEST_F(ErrorTableTest, WrongOptions) { ExpectErrors(OptionCases()); }
+TEST_F(ErrorTableTest, CountsOverALimit) { ExpectErrors(LimitCases()); }
+TEST_F(ErrorTableTest, WhatIsNotBuiltYet) { ExpectErrors(UnbuiltCases()); }
+TEST_F(ErrorTableTest, WhatThisServerDoesNotHave) { ExpectErrors(StateCases()); }
+
+TEST_F(ErrorTableTest, LimitsThemselvesAreAllowed) {
+  v1::ScoreRequest request;
+  AddQuestion(&request, {}, std::vector<std::vector<uint32_t>>(4, {1}));
+  for (int i = 0; i < 3; ++i) {
+    AddQuestion(&request, std::vector<uint32_t>(i == 0 ? 2'047 : i == 1 ? 943 : 3, 1), {{1}});
+  }
+  request.mutable_routing()->set_max_mask_bytes(1'000);
+  request.mutable_outputs()->set_temperature(100);
+  request.set_min_model_version(1);
+  request.set_vocabulary_hash("00ff00ff00ff00ff");
+  v1::ScoreResponse response;
+  const grpc::Status status = server_.Score(request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+TEST_F(ErrorTableTest, LegalOdditiesSucceed) {
+  v1::ScoreRequest request;
+  AddQuestion(&request, {1}, {{}, {}, {2}, {2}})->set_id(std::string("\0\x01 \u00e9", 5));
+  AddQuestion(&request, {}, {{0}, {999}});
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(77, "ignored");
+  v1::ScoreResponse response;
+  const grpc::Status status = server_.Score(request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.results(0).id(), request.questions(0).id());
+  EXPECT_EQ(response.results(0).candidates(0).score(), response.results(0).candidates(1).score());
+}
+
+TEST_F(ErrorTableTest, ViolationsComeInRequestOrderAndAtMostSixteen) {
+  v1::ScoreRequest request = ValidRequest();
+  request.set_priority(static_cast<v1::Priority>(7));
+  request.mutable_routing()->set_max_mask_bytes(-5);
+  request.mutable_outputs()->set_temperature(-1);
+  Candidate(&request, 1, 0)->mutable_tokens()->add_ids(5'000);
+  request.mutable_questions(1)->set_kind(static_cast<v1::QuestionKind>(5));
+  Candidate(&request, 0, 1)->mutable_tokens()->set_raw("abc");
+  v1::ScoreResponse response;
+  auto bad_request = FindDetail<google::rpc::BadRequest>(server_.Score(request, &response));
+  ASSERT_NE(bad_request, nullptr);
+  std::vector<std::string> fields;
+  for (const auto& violation : bad_request->field_violations()) {
+    fields.push_back(violation.field());
+  }
+  EXPECT_THAT(fields, ElementsAre("questions[0].candidates[1].tokens",
+                                  "questions[1].candidates[0].tokens", "questions[1].kind",
+                                  "outputs.temperature", "routing.max_mask_bytes", "priority"));
+}
+
+TEST(ManyViolationsTest, SixteenAreReported) {
+  TestServer server;
+  v1::ScoreRequest request;
+  AddQuestion(&request, {}, std::vector<std::vector<uint32_t>>(300, {5'000}));
+  v1::ScoreResponse response;
+  const grpc::Status status = server.Score(request, &response);
+  const auto bad_request = FindDetail<google::rpc::BadRequest>(status);
+  ASSERT_NE(bad_request, nullptr);
+  ASSERT_EQ(bad_request->field_violations_size(), 16);
+  EXPECT_EQ(bad_request->field_violations(15).field(), "questions[0].candidates[15].tokens");
+  EXPECT_LE(status.error_message().size(), 1'024U);
+}
+
+TEST_F(ErrorTableTest, UnknownModelsAreNamedInResourceInfo) {
+  v1::ScoreRequest request = ValidRequest();
+  request.set_model(absl::StrCat("\n\u00e9", std::string(5'000, 'x')));
+  v1::ScoreResponse response;
+  const grpc::Status status = server_.Score(request, &response);
+  EXPECT_EQ(status.error_code(), Code::NOT_FOUND);
+  const auto resource = FindDetail<google::rpc::ResourceInfo>(status);
+  ASSERT_NE(resource, nullptr);
+  EXPECT_EQ(resource->resource_type(), "canopy.v1.Model");
+  EXPECT_TRUE(absl::StartsWith(resource->resource_name(), "\\n\\xc3\\xa9xxx"));
+  EXPECT_LT(resource->resource_name().size(), 200U);
+
+  grpc::ClientContext context;
+  v1::GetModelRequest get;
+  get.set_name("nobody");
+  v1::Model model;
+  EXPECT_EQ(server_.stub().GetModel(&context, get, &model).error_code(), Code::NOT_FOUND);
+}
+
+TEST_F(ErrorTableTest, BytesThatAreNotARequestNameTheField) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"\x0a", "ScoreRequest"},                                      // cut off
+      {"\xff\xff\xff", "ScoreRequest"},                              // no tag
+      {"\x0a\x02\xc3\x28", "request_id"},                            // invalid UTF-8
+      {std::string("\x1a\x00\x1a\x02\x12\x05", 6), "questions[1]"},  // prefix beyond its question
+      {"\x22\x01\x08", "outputs"},                                   // cut-off bool
+      {"\x2a\x01\x0b", "routing"},                                   // group that never ends
+      {std::string(101, '\x7b') + std::string(101, '\x7c'), "ScoreRequest"},
+      {"GET / HTTP/1.1\r\n\r\n", "ScoreRequest"},
+  };
+  for (const auto& [bytes, field] : cases) {
+    SCOPED_TRACE(::testing::PrintToString(bytes));
+    const grpc::Status status = Send(kScore, bytes);
+    EXPECT_EQ(status.error_code(), Code::INVALID_ARGUMENT) << status.error_message();
+    const auto bad_request = FindDetail<google::rpc::BadRequest>(status);
+    ASSERT_NE(bad_request, nullptr);
+    EXPECT_EQ(bad_request->field_violations(0).field(), field);
+  }
+  EXPECT_EQ(Send(kExplain, "\x0a\x05").error_code(), Code::INVALID_ARGUMENT);
+}
+
+TEST_F(ErrorTableTest, ExplainRefusesWhatItCannotBound) {
+  v1::ExplainRequest request;
+  *request.mutable_request() = ValidRequest();
+  request.set_max_svg_segments(100'001);
+  v1::ExplainResponse response;
+  const grpc::Status status = server_.Explain(request, &response);
+  EXPECT_EQ(status.error_code(), Code::INVALID_ARGUMENT);
+  EXPECT_EQ(FindDetail<google::rpc::BadRequest>(status)->field_violations(0).field(),
+            "max_svg_segments");
+  const std::string once = request.SerializeAsString();
+  request.clear_max_svg_segments();
+  EXPECT_EQ(Send(kExplain, request.SerializeAsString() + once).error_code(),
+            Code::INVALID_ARGUMENT);
+}
+
+TEST_F(ErrorTableTest, OversizeIsRefusedByGrpcWithoutRetryInfo) {
+  v1::ScoreRequest request = ValidRequest();
+  request.set_request_id(std::string(100'001, 'x'));
+  v1::ScoreResponse response;
+  const grpc::Status status = server_.Score(request, &response);
+  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(FindDetail<google::rpc::RetryInfo>(status), nullptr);
+}
+
+TEST_F(ErrorTableTest, CompressedRequestsAreRefused) {
+  grpc::ClientContext context;
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  std::string response;
+  v1::ScoreRequest request = ValidRequest();
+  // Compressible, so that gRPC does compress it.
+  request.set_request_id(std::string(50'000, 'x'));
+  EXPECT_EQ(server_.Call(kScore, request.SerializeAsString(), &response, &context).error_code(),
+            Code::UNIMPLEMENTED);
+}
+
+// Whatever the bytes, they are answered or refused by one of the contract's codes.
+TEST_F(ErrorTableTest, DamagedRequestsNeverLookLikeOurBugs) {
+  constexpr uint32_t kSeed = 41;
+  std::mt19937 random(kSeed);
+  v1::ScoreRequest valid = ValidRequest();
+  valid.mutable_outputs()->set_vectors(true);
+  valid.mutable_routing()->set_backend(v1::BACKEND_DENSE);
+  std::map<Code, int> codes;
+  for (int round = 0; round < 2'000; ++round) {
+    SCOPED_TRACE(absl::StrCat("seed ", kSeed, ", round ", round));
+    std::string bytes = valid.SerializeAsString();
+    for (uint32_t i = 0; i <= random() % 4; ++i) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    const Code code = Send(round % 2 == 0 ? kScore : kExplain, bytes).error_code();
+    EXPECT_TRUE(code == Code::OK || code == Code::INVALID_ARGUMENT || code == Code::NOT_FOUND ||
+                code == Code::UNIMPLEMENTED || code == Code::FAILED_PRECONDITION)
+        << code;
+    ++codes[code];
+  }
+  EXPECT_GT(codes[Code::OK], 10);
+  EXPECT_GT(codes[Code::INVALID_ARGUMENT], 500);
+}
+
+TEST_F(ErrorTableTest, StreamsAndUnknownMethodsAreUnimplemented) {
+  grpc::ClientContext context;
+  SetTestDeadline(&context);
+  const auto stream = server_.stub().ScoreStream(&context);
+  v1::ScoreResponse response;
+  EXPECT_FALSE(stream->Read(&response));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), Code::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("ScoreStream"));
+  EXPECT_EQ(Send("/canopy.v1.Admin/LoadWeights", "").error_code(), Code::UNIMPLEMENTED);
+  EXPECT_EQ(Send("/canopy.v1.Scorer/Nothing", "").error_code(), Code::UNIMPLEMENTED);
+}
+
+}  // namespace
+}  // namespace canopy::testing

@@ -1,0 +1,124 @@
+#include "tests/integration/test_server.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/synchronization/notification.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/support/channel_arguments.h"
+
+namespace canopy::testing {
+namespace {
+
+constexpr auto kTestDeadline = std::chrono::seconds(60);
+
+void MustBeOk(const absl::Status& status) {
+  if (!status.ok()) {
+    ABSL_RAW_LOG(FATAL, "%s", status.ToString().c_str());
+  }
+}
+
+}  // namespace
+
+server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls) {
+  server::ModelLoader loader;
+  loader.load = [controls](
+                    const server::ModelSource& model,
+                    const server::ServerOptions&) -> absl::StatusOr<std::unique_ptr<ModelRunner>> {
+    ModelInfo info = FakeModelInfo();
+    info.name = model.name;
+    if (model.source == "labels") {
+      info.num_labels = 3;
+    } else if (model.source == "vectors") {
+      info.num_labels = 0;
+      info.vocabulary_hash = "";
+    } else if (model.source == "path") {
+      info.tree_supported = false;
+      info.support_reason = "sliding-window layers";
+    } else if (model.source != "reward") {
+      return absl::NotFoundError("no such fake");
+    }
+    return std::make_unique<FakeRunner>(info, controls);
+  };
+  loader.default_batch_tokens = [](absl::string_view /*device*/) { return int64_t{16'384}; };
+  return loader;
+}
+
+server::ServerOptions FakeServerOptions() {
+  server::ServerOptions options;
+  for (const char* name : {"reward", "labels", "vectors", "path"}) {
+    options.models.push_back({name, name});
+  }
+  options.listen = "127.0.0.1:0";
+  return options;
+}
+
+TestServer::TestServer(const server::ServerOptions& options) {
+  auto server = server::Server::Create(options);
+  MustBeOk(server.status());
+  server_ = *std::move(server);
+  MustBeOk(server_->LoadModels(FakeLoader(controls_)));
+  server_->Serve();
+  channel_ = Connect(server_->address());
+  stub_ = v1::Scorer::NewStub(channel_);
+}
+
+grpc::Status TestServer::Score(const v1::ScoreRequest& request, v1::ScoreResponse* response) {
+  grpc::ClientContext context;
+  SetTestDeadline(&context);
+  return stub_->Score(&context, request, response);
+}
+
+grpc::Status TestServer::Explain(const v1::ExplainRequest& request, v1::ExplainResponse* response) {
+  grpc::ClientContext context;
+  SetTestDeadline(&context);
+  return stub_->Explain(&context, request, response);
+}
+
+grpc::Status TestServer::Call(const std::string& method, const std::string& bytes,
+                              std::string* response, grpc::ClientContext* context) {
+  SetTestDeadline(context);
+  grpc::GenericStub stub(channel_);
+  const grpc::Slice slice(bytes);
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer answer;
+  grpc::Status result;
+  absl::Notification done;
+  stub.UnaryCall(context, method, {}, &request, &answer, [&](grpc::Status status) {
+    result = std::move(status);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  grpc::Slice dumped;
+  if (result.ok() && answer.DumpToSingleSlice(&dumped).ok()) {
+    response->assign(reinterpret_cast<const char*>(dumped.begin()), dumped.size());
+  }
+  return result;
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  // Otherwise channels to one address share a connection.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void SetTestDeadline(grpc::ClientContext* context) {
+  context->set_deadline(std::chrono::system_clock::now() + kTestDeadline);
+}
+
+v1::Question* AddQuestion(v1::ScoreRequest* request, absl::Span<const uint32_t> prefix,
+                          const std::vector<std::vector<uint32_t>>& candidates) {
+  v1::Question* question = request->add_questions();
+  question->mutable_prefix()->mutable_ids()->Add(prefix.begin(), prefix.end());
+  for (const std::vector<uint32_t>& tokens : candidates) {
+    question->add_candidates()->mutable_tokens()->mutable_ids()->Add(tokens.begin(), tokens.end());
+  }
+  return question;
+}
+
+}  // namespace canopy::testing

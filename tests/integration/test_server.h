@@ -1,0 +1,78 @@
+// A real server with fake models in this process, and clients of it over loopback.
+#ifndef TESTS_INTEGRATION_TEST_SERVER_H_
+#define TESTS_INTEGRATION_TEST_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "canopy/v1/scorer.grpc.pb.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "server/server.h"
+#include "tests/testing/fake_runner.h"
+
+namespace canopy::testing {
+
+// Loads fakes. A model's source chooses its kind: "reward" (one label), "labels" (three), "vectors"
+// (no scoring head), or "path" (one label, tree backends unsupported).
+server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls);
+
+// Options with all four fakes, "reward" first, on free ports.
+server::ServerOptions FakeServerOptions();
+
+class TestServer {
+ public:
+  explicit TestServer(const server::ServerOptions& options = FakeServerOptions());
+
+  server::Server& server() { return *server_; }
+  FakeControls& controls() { return *controls_; }
+  v1::Scorer::StubInterface& stub() { return *stub_; }
+  const std::shared_ptr<grpc::Channel>& channel() { return channel_; }
+
+  // Calls with a deadline that only a hanging test meets.
+  grpc::Status Score(const v1::ScoreRequest& request, v1::ScoreResponse* response);
+  grpc::Status Explain(const v1::ExplainRequest& request, v1::ExplainResponse* response);
+  // `method` with arbitrary bytes.
+  grpc::Status Call(const std::string& method, const std::string& bytes, std::string* response,
+                    grpc::ClientContext* context);
+
+ private:
+  const std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
+  std::unique_ptr<server::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Scorer::Stub> stub_;
+};
+
+// A channel without limits on what it receives.
+std::shared_ptr<grpc::Channel> Connect(const std::string& address);
+
+// A deadline that only a hanging test meets.
+void SetTestDeadline(grpc::ClientContext* context);
+
+// Appends a question; returns it for further changes.
+v1::Question* AddQuestion(v1::ScoreRequest* request, absl::Span<const uint32_t> prefix,
+                          const std::vector<std::vector<uint32_t>>& candidates);
+
+// The detail of type Detail that an error carries, if it does.
+template <typename Detail>
+std::unique_ptr<Detail> FindDetail(const grpc::Status& status) {
+  google::rpc::Status details;
+  if (details.ParseFromString(status.error_details())) {
+    for (const auto& any : details.details()) {
+      auto detail = std::make_unique<Detail>();
+      if (any.UnpackTo(detail.get())) {
+        return detail;
+      }
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace canopy::testing
+
+#endif  // TESTS_INTEGRATION_TEST_SERVER_H_
