@@ -37,12 +37,16 @@ def bazel_info(key: str) -> Path:
 def clang_tidy() -> list[str]:
     """One process a file; the checks are in .clang-tidy."""
     generated = bazel_info("bazel-bin")
+    external = bazel_info("output_base") / "external"
     flags = [
         "-std=c++17",
         "-I.",
         f"-isystem{generated}/proto",
         f"-isystem{generated}/third_party/googleapis",
-        f"-isystem{bazel_info('output_base')}/external/torch/include",
+        f"-isystem{external}/torch/include",
+        # Where there is no CUDA, what stands for it.
+        f"-isystem{external}/cuda/include",
+        "-isystemkernels/no_cuda",
     ]
     files = [str(path) for path in source_files(".cc")]
 

@@ -1,0 +1,285 @@
+#include "kernels/check/layer_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <random>
+#include <vector>
+
+#include "kernels/check/device_buffer.h"
+#include "kernels/check/element_codec.h"
+#include "kernels/qk_norm_rope.h"
+#include "kernels/reference/layer_reference.h"
+#include "kernels/rms_norm.h"
+#include "kernels/row_gather.h"
+#include "kernels/silu_mul.h"
+
+namespace canopy::kernels::check {
+namespace {
+
+constexpr DataType kTypes[] = {DataType::kBFloat16, DataType::kFloat16, DataType::kFloat32};
+constexpr const char* kTypeNames[] = {"bfloat16", "float16", "float32"};
+constexpr double kRmsEpsilon = 1e-6;
+// Bytes after each output that must stay poison.
+constexpr size_t kGuardBytes = 256;
+
+using Values = std::vector<double>;
+
+class LayerCheck {
+ public:
+  LayerCheck(uint32_t seed, int32_t rounds) : random_(seed), rounds_(rounds) {}
+
+  int64_t Run() {
+    for (const DataType type : kTypes) {
+      type_ = type;
+      CheckAll("rms_norm", [this] { return RmsNormRound(false); });
+      CheckAll("rms_norm + add", [this] { return RmsNormRound(true); });
+      CheckAll("qk_norm_rope", [this] { return QkNormRopeRound(); });
+      CheckAll("silu_mul", [this] { return SiluMulRound(); });
+      CheckAll("row_gather", [this] { return RowGatherRound(); });
+    }
+    return failures_;
+  }
+
+ private:
+  int32_t Uniform(int32_t low, int32_t high) {
+    return std::uniform_int_distribution<int32_t>(low, high)(random_);
+  }
+
+  // Normal values that the type holds exactly.
+  Values Draw(size_t count, double amplitude = 1) {
+    std::normal_distribution<double> normal(0, amplitude);
+    Values values(count);
+    for (double& value : values) {
+      value = normal(random_);
+    }
+    return Decode(Encode(values, type_), type_);
+  }
+
+  // `round` returns its worst error in units of what is allowed.
+  template <typename Round>
+  void CheckAll(const char* name, Round round) {
+    double worst = 0;
+    int32_t failed = 0;
+    for (int32_t i = 0; i < rounds_; ++i) {
+      const double error = round();
+      failed += !(error <= 1);
+      worst = std::isnan(error) ? error : std::max(worst, error);
+    }
+    failures_ += failed;
+    std::printf("%-14s %-9s worst error %.2f of the allowed%s\n", name,
+                kTypeNames[static_cast<int>(type_)], worst, failed > 0 ? "  FAILED" : "");
+  }
+
+  void Upload(const Values& values, DeviceBuffer<uint8_t>* buffer) {
+    buffer->Upload(Encode(values, type_));
+  }
+  void Poison(size_t count, DeviceBuffer<uint8_t>* buffer) {
+    buffer->Resize(count * ElementBytes(type_) + kGuardBytes);
+    buffer->Poison();
+  }
+
+  // One rounding of the type, and a few float32 roundings of the row's largest value. NaN when the
+  // guard after the output was written.
+  double Error(const DeviceBuffer<uint8_t>& buffer, const Values& expected, size_t row_size,
+               bool guarded) {
+    const size_t bytes = expected.size() * ElementBytes(type_);
+    std::vector<uint8_t> bits = buffer.Download(bytes + (guarded ? kGuardBytes : 0));
+    for (size_t i = bytes; i < bits.size(); ++i) {
+      if (bits[i] != 0xFF) {
+        return NAN;
+      }
+    }
+    bits.resize(bytes);
+    const Values found = Decode(bits, type_);
+    const double rounding = Epsilon(type_) * (type_ == DataType::kFloat32 ? 4 : 0.51);
+    // The least positive value of half precision.
+    const double least = type_ == DataType::kFloat16 ? 0x1p-25 : 0;
+    double worst = 0;
+    for (size_t row = 0; row < expected.size(); row += row_size) {
+      double largest = 0;
+      for (size_t i = 0; i < row_size; ++i) {
+        largest = std::max(largest, std::abs(expected[row + i]));
+      }
+      for (size_t i = row; i < row + row_size; ++i) {
+        const double allowed = rounding * std::abs(expected[i]) + 2e-6 * largest + least;
+        const double error = std::abs(found[i] - expected[i]) / allowed;
+        if (!(error <= worst)) {
+          worst = error;
+        }
+      }
+    }
+    return worst;
+  }
+
+  double RmsNormRound(bool add) {
+    const int32_t rows = Uniform(1, 40);
+    const int32_t columns = 8 * (Uniform(0, 2) == 0 ? Uniform(1, 4096) : Uniform(1, 160));
+    const size_t size = static_cast<size_t>(rows) * columns;
+    Values residual = Draw(size, Uniform(0, 1) == 0 ? 1 : 1e-3);
+    const Values delta = Draw(size);
+    const Values weight = Draw(columns);
+    Upload(residual, &a_);
+    Upload(delta, &b_);
+    Upload(weight, &c_);
+    Poison(size, &out_);
+    RmsNormParams params;
+    params.residual = a_.get();
+    params.delta = add ? b_.get() : nullptr;
+    params.weight = c_.get();
+    params.out = out_.get();
+    params.rows = rows;
+    params.columns = columns;
+    params.epsilon = kRmsEpsilon;
+    params.data_type = type_;
+    Require(LaunchRmsNorm(params, nullptr), "LaunchRmsNorm");
+    Require(cudaDeviceSynchronize(), "RmsNorm");
+    double sum_error = 0;
+    if (add) {
+      for (size_t i = 0; i < size; ++i) {
+        residual[i] += delta[i];
+      }
+      sum_error = Error(a_, residual, columns, false);
+      residual = Decode(a_.Download(size * ElementBytes(type_)), type_);
+    }
+    Values expected;
+    for (int32_t row = 0; row < rows; ++row) {
+      const auto begin = residual.begin() + static_cast<int64_t>(row) * columns;
+      const Values out = reference::RmsNorm(Values(begin, begin + columns), weight, kRmsEpsilon);
+      expected.insert(expected.end(), out.begin(), out.end());
+    }
+    return std::max(sum_error, Error(out_, expected, columns, true));
+  }
+
+  // Norms and turns the heads of one side in `qkv`, in place.
+  void TurnHeads(const Values& weight, const std::vector<int32_t>& positions,
+                 const std::vector<float>& frequencies, int32_t first_head, int32_t num_heads,
+                 int32_t all_heads, Values* qkv) {
+    const size_t dim = weight.size();
+    for (size_t token = 0; token < positions.size(); ++token) {
+      for (int32_t head = first_head; head < first_head + num_heads; ++head) {
+        const auto begin = qkv->begin() + static_cast<int64_t>((token * all_heads + head) * dim);
+        const Values normed = reference::RmsNorm(Values(begin, begin + static_cast<int64_t>(dim)),
+                                                 weight, kRmsEpsilon);
+        const Values turned = reference::Rope(normed, positions[token], frequencies);
+        std::copy(turned.begin(), turned.end(), begin);
+      }
+    }
+  }
+
+  double QkNormRopeRound() {
+    const int32_t tokens = Uniform(1, 50);
+    const int32_t dim = Uniform(0, 1) == 0 ? 64 : 128;
+    const int32_t kv_heads = Uniform(1, 8);
+    const int32_t query_heads = kv_heads * Uniform(1, 4);
+    const int32_t all_heads = query_heads + 2 * kv_heads;
+    Values qkv = Draw(static_cast<size_t>(tokens) * all_heads * dim);
+    const Values q_weight = Draw(dim);
+    const Values k_weight = Draw(dim);
+    std::vector<int32_t> positions(tokens);
+    for (int32_t& position : positions) {
+      position = Uniform(0, 40000);
+    }
+    std::vector<float> frequencies(dim / 2);
+    for (int32_t i = 0; i < dim / 2; ++i) {
+      frequencies[i] = static_cast<float>(std::pow(1e6, -2.0 * i / dim));
+    }
+    Upload(qkv, &out_);
+    Upload(q_weight, &a_);
+    Upload(k_weight, &b_);
+    positions_.Upload(positions);
+    frequencies_.Upload(frequencies);
+    const size_t head_bytes = dim * ElementBytes(type_);
+    QkNormRopeParams params;
+    params.q = out_.get();
+    params.k = out_.get() + query_heads * head_bytes;
+    params.q_weight = a_.get();
+    params.k_weight = b_.get();
+    params.position_ids = positions_.get();
+    params.inverse_frequencies = frequencies_.get();
+    params.q_token_stride = int64_t{all_heads} * dim;
+    params.k_token_stride = params.q_token_stride;
+    params.num_tokens = tokens;
+    params.num_query_heads = query_heads;
+    params.num_kv_heads = kv_heads;
+    params.head_dim = dim;
+    params.epsilon = kRmsEpsilon;
+    params.data_type = type_;
+    Require(LaunchQkNormRope(params, nullptr), "LaunchQkNormRope");
+    Require(cudaDeviceSynchronize(), "QkNormRope");
+    TurnHeads(q_weight, positions, frequencies, 0, query_heads, all_heads, &qkv);
+    TurnHeads(k_weight, positions, frequencies, query_heads, kv_heads, all_heads, &qkv);
+    return Error(out_, qkv, dim, false);
+  }
+
+  double SiluMulRound() {
+    const int32_t rows = Uniform(1, 40);
+    const int32_t columns = 8 * (Uniform(0, 2) == 0 ? Uniform(1, 1600) : Uniform(1, 100));
+    const Values gate_up = Draw(static_cast<size_t>(rows) * 2 * columns, 20);
+    Upload(gate_up, &a_);
+    Poison(static_cast<size_t>(rows) * columns, &out_);
+    SiluMulParams params;
+    params.gate_up = a_.get();
+    params.out = out_.get();
+    params.rows = rows;
+    params.columns = columns;
+    params.data_type = type_;
+    Require(LaunchSiluMul(params, nullptr), "LaunchSiluMul");
+    Require(cudaDeviceSynchronize(), "SiluMul");
+    Values expected;
+    for (int32_t row = 0; row < rows; ++row) {
+      const auto begin = gate_up.begin() + static_cast<int64_t>(row) * 2 * columns;
+      const Values out = reference::SiluMul(Values(begin, begin + 2 * columns));
+      expected.insert(expected.end(), out.begin(), out.end());
+    }
+    return Error(out_, expected, columns, true);
+  }
+
+  double RowGatherRound() {
+    const int32_t rows = Uniform(1, 60);
+    const int32_t source_rows = Uniform(1, 100);
+    const int32_t columns = 8 * Uniform(1, 300);
+    const Values source = Draw(static_cast<size_t>(source_rows) * columns);
+    std::vector<int32_t> indices(rows);
+    for (int32_t& index : indices) {
+      index = Uniform(0, source_rows - 1);
+    }
+    Upload(source, &a_);
+    positions_.Upload(indices);
+    Poison(static_cast<size_t>(rows) * columns, &out_);
+    RowGatherParams params;
+    params.source = a_.get();
+    params.indices = positions_.get();
+    params.out = out_.get();
+    params.row_bytes = columns * static_cast<int32_t>(ElementBytes(type_));
+    params.source_stride_bytes = params.row_bytes;
+    params.rows = rows;
+    Require(LaunchRowGather(params, nullptr), "LaunchRowGather");
+    Require(cudaDeviceSynchronize(), "RowGather");
+    Values expected;
+    for (const int32_t index : indices) {
+      const auto begin = source.begin() + static_cast<int64_t>(index) * columns;
+      expected.insert(expected.end(), begin, begin + columns);
+    }
+    // Bytes are moved, not rounded.
+    return Error(out_, expected, columns, true) * 1e9;
+  }
+
+  std::mt19937 random_;
+  const int32_t rounds_;
+  DataType type_ = DataType::kBFloat16;
+  DeviceBuffer<uint8_t> a_;
+  DeviceBuffer<uint8_t> b_;
+  DeviceBuffer<uint8_t> c_;
+  DeviceBuffer<uint8_t> out_;
+  DeviceBuffer<int32_t> positions_;
+  DeviceBuffer<float> frequencies_;
+  int64_t failures_ = 0;
+};
+
+}  // namespace
+
+int64_t CheckLayers(uint32_t seed, int32_t rounds) { return LayerCheck(seed, rounds).Run(); }
+
+}  // namespace canopy::kernels::check

@@ -1,0 +1,15 @@
+// The part of CUDA's runtime API that kernels/*.h name, for builds on machines without CUDA. Values
+// are CUDA's own.
+#ifndef KERNELS_NO_CUDA_CUDA_RUNTIME_API_H_
+#define KERNELS_NO_CUDA_CUDA_RUNTIME_API_H_
+
+enum cudaError_t {  // NOLINT(readability-identifier-naming)
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorNotSupported = 801,
+};
+
+struct CUstream_st;  // NOLINT(readability-identifier-naming)
+using cudaStream_t = CUstream_st*;
+
+#endif  // KERNELS_NO_CUDA_CUDA_RUNTIME_API_H_

@@ -1,0 +1,34 @@
+// Stands for the kernels in a build without nvcc.
+#include "kernels/device.h"
+#include "kernels/qk_norm_rope.h"
+#include "kernels/rms_norm.h"
+#include "kernels/row_gather.h"
+#include "kernels/silu_mul.h"
+#include "kernels/tree_attention.h"
+
+namespace canopy::kernels {
+
+bool IsBuilt() { return false; }
+
+cudaError_t Init(DeviceInfo* /*device*/) { return cudaErrorNotSupported; }
+
+cudaError_t LaunchTreeVisibility(const TreeVisibilityParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t LaunchTreeAttention(const TreeAttentionParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t LaunchRmsNorm(const RmsNormParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t LaunchQkNormRope(const QkNormRopeParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t LaunchSiluMul(const SiluMulParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t LaunchRowGather(const RowGatherParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+
+}  // namespace canopy::kernels
