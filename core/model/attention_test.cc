@@ -125,7 +125,7 @@ double LargestError(const TreePlan& plan, const Inputs& inputs, const at::Tensor
 }
 
 TreeContext ContextOf(const TreePlan& plan, const Heads& heads) {
-  const at::Tensor frequencies = at::arange(1, heads.dim / 2 + 1, at::kFloat).reciprocal();
+  const RotaryFrequencies frequencies = {at::arange(1, heads.dim / 2 + 1, at::kFloat).reciprocal()};
   auto context = TreeContext::Create(plan, plan.endpoints, frequencies, at::kFloat);
   EXPECT_TRUE(context.ok()) << context.status();
   return *std::move(context);
@@ -194,7 +194,7 @@ TEST(CausalAttentionTest, LongChainsUnderAncestorsReadFromTheLowerRightCorner) {
 
 TEST(TreeContextTest, RefusesSlotsOutsideTheGridAndBackendsThatAreNotHere) {
   TreePlan plan = PlanOf(1, Backend::kDense, Packing::kAuto);
-  const at::Tensor frequencies = at::arange(1, 5, at::kFloat);
+  const RotaryFrequencies frequencies = {at::arange(1, 5, at::kFloat)};
   const auto size = static_cast<int32_t>(plan.computed_tokens());
   for (const int32_t slot : {-1, size}) {
     EXPECT_EQ(TreeContext::Create(plan, {slot}, frequencies, at::kFloat).status(),

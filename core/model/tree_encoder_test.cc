@@ -35,7 +35,8 @@ ModelConfig SmallConfig() {
   config.head_dim = 16;
   config.max_position_embeddings = 512;
   config.rms_norm_eps = 1e-6;
-  config.rope_theta = 10000;
+  config.rope.theta = 10000;
+  config.qk_norm = true;
   return config;
 }
 
