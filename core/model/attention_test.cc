@@ -192,6 +192,18 @@ TEST(CausalAttentionTest, LongChainsUnderAncestorsReadFromTheLowerRightCorner) {
   EXPECT_LE(chain.sub(whole.narrow(1, ancestors, queries)).abs().max().item<double>(), 1e-5);
 }
 
+TEST(TreeContextTest, AnglesFollowThePositionNotTheSlot) {
+  const TreePlan plan = PlanOf(2, Backend::kDense, Packing::kAuto);
+  const TreeContext context = ContextOf(plan, {1, 1, 8});
+  for (size_t slot = 0; slot < plan.grid.position_ids.size(); ++slot) {
+    const auto row = static_cast<int64_t>(slot);
+    // The first frequency is 1, the third a third.
+    const double position = plan.grid.position_ids[slot];
+    EXPECT_NEAR(context.rotary().cos[row][0][0].item<double>(), std::cos(position), 1e-5);
+    EXPECT_NEAR(context.rotary().sin[row][0][2].item<double>(), std::sin(position / 3), 1e-5);
+  }
+}
+
 TEST(TreeContextTest, RefusesSlotsOutsideTheGridAndBackendsThatAreNotHere) {
   TreePlan plan = PlanOf(1, Backend::kDense, Packing::kAuto);
   const RotaryFrequencies frequencies = {at::arange(1, 5, at::kFloat)};

@@ -25,7 +25,7 @@ absl::Status CheckSlots(absl::Span<const int32_t> slots, int64_t num_slots) {
   return absl::OkStatus();
 }
 
-// Adds what the backend reads beside the grid; Bind finds it again from `first` on.
+// Adds what the backend reads beside tokens and positions, in the order that BindBackend expects.
 absl::Status AddBackendArrays(const TreePlan& plan, IndexUpload& upload) {
   switch (plan.backend) {
     case Backend::kPath:

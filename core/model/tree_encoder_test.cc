@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,10 +127,8 @@ TEST(TreeEncoderTest, RepeatsBitForBit) {
 TEST(TreeEncoderTest, AnySlotsMayBeAskedFor) {
   const auto encoder = MakeEncoder();
   const TreePlan plan = PlanOf(RandomBatch(4, 2, 40), Backend::kDense);
-  std::vector<int32_t> all;
-  for (int32_t slot = 0; slot < plan.computed_tokens(); ++slot) {
-    all.push_back(slot);
-  }
+  std::vector<int32_t> all(static_cast<size_t>(plan.computed_tokens()));
+  std::iota(all.begin(), all.end(), 0);
   const at::Tensor everywhere = *encoder->Encode(plan, all);
   const at::Tensor endpoints = *encoder->Encode(plan, plan.endpoints);
   for (size_t i = 0; i < plan.endpoints.size(); ++i) {
