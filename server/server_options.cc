@@ -45,8 +45,8 @@ ABSL_FLAG(std::string, config, "",
 ABSL_FLAG(std::string, device, Defaults().device,
           "auto (cuda:0 when it runs, else cpu), cpu, cuda or cuda:N.");
 ABSL_FLAG(std::string, dtype, Defaults().dtype,
-          "Type of weights and arithmetic: auto (bfloat16 on CUDA, float32 on a CPU), float32 or "
-          "bfloat16.");
+          "Type of weights and arithmetic: auto (bfloat16 on CUDA, float32 on a CPU), float32, "
+          "bfloat16 or float16.");
 ABSL_FLAG(int32_t, threads, 0, "Threads of the model on a CPU; 0 = one a core.");
 ABSL_FLAG(std::string, listen, Defaults().listen, "HOST:PORT of the gRPC service; port 0 = any.");
 ABSL_FLAG(std::string, metrics_listen, "", "HOST:PORT of Prometheus metrics over HTTP; '' = off.");
@@ -180,10 +180,11 @@ absl::Status ReadModels(ServerOptions* options) {
       !(absl::ConsumePrefix(&device, "cuda:") && absl::SimpleAtoi(device, &index) && index >= 0)) {
     return FlagError("device", options->device, "one of: auto, cpu, cuda, cuda:N");
   }
-  CANOPY_ASSIGN_OR_RETURN(
-      options->dtype,
-      Choose<std::string>("dtype", absl::GetFlag(FLAGS_dtype),
-                          {{"auto", "auto"}, {"float32", "float32"}, {"bfloat16", "bfloat16"}}));
+  CANOPY_ASSIGN_OR_RETURN(options->dtype, Choose<std::string>("dtype", absl::GetFlag(FLAGS_dtype),
+                                                              {{"auto", "auto"},
+                                                               {"float32", "float32"},
+                                                               {"bfloat16", "bfloat16"},
+                                                               {"float16", "float16"}}));
   options->threads = absl::GetFlag(FLAGS_threads);
   return CheckRange("threads", options->threads, 0, 4'096);
 }

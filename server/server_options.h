@@ -27,7 +27,7 @@ struct ServerOptions {
   std::vector<ModelSource> models;
   std::string config;            // a backbone config from elsewhere; '' = the folder's own
   std::string device = "auto";   // "auto", "cpu", "cuda" or "cuda:N"
-  std::string dtype = "auto";    // "auto", "float32" or "bfloat16"
+  std::string dtype = "auto";    // "auto", "float32", "bfloat16" or "float16"
   int32_t threads = 0;           // of the model on a CPU; 0 = one a core
   int64_t max_batch_tokens = 0;  // computed tokens of one forward; 0 = by the device
 

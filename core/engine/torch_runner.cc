@@ -146,8 +146,14 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
       options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(info.device);
   info.max_path_tokens = std::min(config.max_position_embeddings, max_batch_tokens);
   info.num_labels = config.num_labels;
-  info.dtype = placement.dtype() == at::kFloat ? "float32" : "bfloat16";
+  info.dtype = std::string(DtypeName(c10::typeMetaToScalarType(placement.dtype())));
   info.vocabulary_hash = model.vocabulary_hash;
+  if (config.sliding_window > 0) {
+    info.tree_supported = false;
+    info.support_reason = absl::StrCat(
+        std::count(config.sliding_layers.begin(), config.sliding_layers.end(), true), " of ",
+        config.num_layers, " layers have a sliding window of ", config.sliding_window, " tokens");
+  }
   return info;
 }
 

@@ -16,7 +16,8 @@ struct TorchRunnerOptions {
   std::string source;            // a Hugging Face folder, or synthetic:CONFIG.json
   std::string config;            // config.json from elsewhere; empty = the folder's own
   std::string device;            // "auto", "cpu", "cuda" or "cuda:N"; auto = cuda:0 when it runs
-  std::string dtype;             // "auto", "float32" or "bfloat16"; auto = bfloat16 on CUDA
+  std::string dtype;             // "auto", "float32", "bfloat16" or "float16"; auto = bfloat16
+                                 // on CUDA
   int64_t max_batch_tokens = 0;  // 0 = 16,384 on a CPU, 65,536 on CUDA
   int32_t threads = 0;           // LibTorch's, on a CPU; 0 = one a core. Process-wide.
 };

@@ -20,7 +20,10 @@ namespace canopy {
 namespace {
 
 constexpr int64_t kHidden = 24;
-constexpr int32_t kBrokenToken = 17;  // its embedding in WriteCheckpoint's weights is NaN
+// In WriteCheckpoint's weights an element of the first's embedding is NaN, of the second's 1e5:
+// more than float16 holds.
+constexpr int32_t kBrokenToken = 17;
+constexpr int32_t kLargeToken = 19;
 
 constexpr absl::string_view kConfig = R"({
   "architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3", "num_labels": 2,
@@ -44,6 +47,9 @@ void WriteCheckpoint(const TemporaryFolder& folder) {
     if (view.name == "embed_tokens.weight") {
       const float nan = std::numeric_limits<float>::quiet_NaN();
       std::memcpy(&data[static_cast<size_t>(begin + kBrokenToken * kHidden * 4)], &nan, sizeof nan);
+      const float large = 1e5F;
+      std::memcpy(&data[static_cast<size_t>(begin + kLargeToken * kHidden * 4)], &large,
+                  sizeof large);
     }
     entries.push_back(SafetensorsEntry(prefix + view.name, "F32",
                                        absl::StrCat("[", absl::StrJoin(view.shape, ","), "]"),
@@ -215,12 +221,37 @@ TEST_F(TorchRunnerTest, ConfigMayComeFromElsewhere) {
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(TorchRunnerTest, BFloat16IsNamed) {
+TEST_F(TorchRunnerTest, SixteenBitTypesAreNamed) {
+  for (const std::string dtype : {"bfloat16", "float16"}) {
+    TorchRunnerOptions options = OptionsFor(folder_.path());
+    options.dtype = dtype;
+    const auto runner = LoadTorchRunner(options);
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    EXPECT_EQ((*runner)->info()->dtype, dtype);
+  }
+}
+
+TEST_F(TorchRunnerTest, OverflowOfFloat16MarksItsPathAlone) {
+  OutputSelection outputs;
+  outputs.scores = true;
+  EXPECT_EQ(Run({{1, 2}, {1, kLargeToken}}, outputs)->finite, (std::vector<uint8_t>{1, 1}));
   TorchRunnerOptions options = OptionsFor(folder_.path());
-  options.dtype = "bfloat16";
-  const auto runner = LoadTorchRunner(options);
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  EXPECT_EQ((*runner)->info()->dtype, "bfloat16");
+  options.dtype = "float16";
+  runner_ = *LoadTorchRunner(options);
+  EXPECT_EQ(Run({{1, 2}, {1, kLargeToken}}, outputs)->finite, (std::vector<uint8_t>{1, 0}));
+}
+
+TEST_F(TorchRunnerTest, SlidingWindowsAreExplainedAndLeaveThePathBackend) {
+  EXPECT_TRUE(runner_->info()->tree_supported);
+  const std::string config = folder_.Write(
+      "sliding.json",
+      absl::StrReplaceAll(kConfig, {{"\"vocab_size\"",
+                                     R"("use_sliding_window": true, "sliding_window": 8,
+                                        "max_window_layers": 1, "vocab_size")"}}));
+  runner_ = *LoadTorchRunner(OptionsFor("synthetic:" + config));
+  EXPECT_FALSE(runner_->info()->tree_supported);
+  EXPECT_EQ(runner_->info()->support_reason, "1 of 2 layers have a sliding window of 8 tokens");
+  EXPECT_TRUE(Run({{1, 2, 3}}, OutputSelection()).ok());
 }
 
 TEST_F(TorchRunnerTest, RefusesWrongOptionsByName) {
@@ -234,7 +265,7 @@ TEST_F(TorchRunnerTest, RefusesWrongOptionsByName) {
            WrongOption{&TorchRunnerOptions::device, "cuda:x", absl::StatusCode::kInvalidArgument},
            WrongOption{&TorchRunnerOptions::device, "cuda:127",
                        absl::StatusCode::kFailedPrecondition},
-           WrongOption{&TorchRunnerOptions::dtype, "float16", absl::StatusCode::kInvalidArgument},
+           WrongOption{&TorchRunnerOptions::dtype, "float8", absl::StatusCode::kInvalidArgument},
        }) {
     TorchRunnerOptions options = OptionsFor(folder_.path());
     options.*wrong.field = wrong.value;

@@ -39,7 +39,7 @@ struct ModelInfo {
   int64_t vocab_size = 0;
   int64_t max_path_tokens = 0;  // the smaller of the model's positions and the token budget
   int64_t num_labels = 0;       // of the reward head; 0 = none
-  std::string dtype;            // "float32" or "bfloat16"
+  std::string dtype;            // "float32", "bfloat16" or "float16"
   std::string device;           // "cpu" or "cuda:N"
   bool tree_supported = true;
   std::string support_reason;   // why not

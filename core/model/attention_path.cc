@@ -6,8 +6,11 @@ namespace canopy {
 
 at::Tensor PathAttention::Forward(const at::Tensor& q, const at::Tensor& k,
                                   const at::Tensor& v) const {
-  return CausalAttention(q.unflatten(0, {rows_, columns_}), k.unflatten(0, {rows_, columns_}),
-                         v.unflatten(0, {rows_, columns_}))
+  const at::Tensor queries = q.unflatten(0, {rows_, columns_});
+  const at::Tensor keys = k.unflatten(0, {rows_, columns_});
+  const at::Tensor values = v.unflatten(0, {rows_, columns_});
+  return (window_ > 0 ? SlidingAttention(queries, keys, values, window_)
+                      : CausalAttention(queries, keys, values))
       .flatten(0, 1);
 }
 

@@ -8,16 +8,19 @@
 
 namespace canopy {
 
-// Needs no mask: padding stands to the right, where no token of the path looks.
+// Padding stands to the right, where no token of the path looks.
 class PathAttention : public AttentionBackend {
  public:
-  PathAttention(int64_t rows, int64_t columns) : rows_(rows), columns_(columns) {}
+  // A token reads the last `window` tokens up to itself; 0 = all.
+  PathAttention(int64_t rows, int64_t columns, int64_t window = 0)
+      : rows_(rows), columns_(columns), window_(window) {}
 
   at::Tensor Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const override;
 
  private:
   const int64_t rows_;
   const int64_t columns_;
+  const int64_t window_;
 };
 
 }  // namespace canopy

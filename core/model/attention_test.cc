@@ -13,6 +13,7 @@
 #include "ATen/ops/randn.h"
 #include "ATen/ops/tensor.h"
 #include "absl/strings/str_cat.h"
+#include "core/model/attention_path.h"
 #include "core/model/attention_segmented.h"
 #include "core/model/random_batch.h"
 #include "core/model/tree_context.h"
@@ -77,9 +78,10 @@ std::vector<bool> RealSlots(const TreePlan& plan) {
   return real;
 }
 
-// softmax(q k / sqrt(dim)) v of one query slot and head over the keys that it reads.
-std::vector<double> Expected(const TreePlan& plan, const Inputs& inputs, int64_t slot,
-                             int64_t head) {
+// softmax(q k / sqrt(dim)) v of one query slot and head over those of the last `window` keys that
+// it reads.
+std::vector<double> Expected(const TreePlan& plan, const Inputs& inputs, int64_t slot, int64_t head,
+                             int64_t window = 1 << 20) {
   const auto q = inputs.q.accessor<float, 3>();
   const auto k = inputs.k.accessor<float, 3>();
   const auto v = inputs.v.accessor<float, 3>();
@@ -88,7 +90,7 @@ std::vector<double> Expected(const TreePlan& plan, const Inputs& inputs, int64_t
   const int64_t row = slot / plan.grid.columns;
   std::vector<double> output(static_cast<size_t>(dim), 0);
   double total = 0;
-  for (int64_t key = row * plan.grid.columns; key <= slot; ++key) {
+  for (int64_t key = std::max(row * plan.grid.columns, slot - window + 1); key <= slot; ++key) {
     if (!Reads(plan, row, slot % plan.grid.columns, key % plan.grid.columns)) {
       continue;
     }
@@ -180,6 +182,31 @@ TEST(SegmentedAttentionTest, ChunksOfChainsGiveTheSameUpToRounding) {
   }
 }
 
+// The window reaches over no, one and several blocks of queries.
+TEST(SlidingAttentionTest, EachQueryReadsTheLastKeysUpToItsOwn) {
+  for (const int64_t tokens : {1, 5, 1100}) {
+    const Inputs inputs = RandomInputs(2 * tokens, kHeads[1], 11);
+    TreePlan plan;
+    plan.grid.rows = 2;
+    plan.grid.columns = static_cast<int32_t>(tokens);
+    for (const int64_t window : {1, 2, 113, 700, 1099, 1100}) {
+      const at::Tensor output =
+          PathAttention(2, tokens, window).Forward(inputs.q, inputs.k, inputs.v);
+      for (const int64_t token : {int64_t{0}, tokens / 2, tokens - 1}) {
+        for (const int64_t head : {0, 3}) {
+          const int64_t slot = tokens + token;  // Of the second row.
+          const std::vector<double> expected = Expected(plan, inputs, slot, head, window);
+          for (int64_t i = 0; i < kHeads[1].dim; ++i) {
+            EXPECT_NEAR(output[slot][head][i].item<double>(), expected[static_cast<size_t>(i)],
+                        1e-5)
+                << tokens << " tokens, window " << window << ", token " << token;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Longer than one block of the lower-right mask.
 TEST(CausalAttentionTest, LongChainsUnderAncestorsReadFromTheLowerRightCorner) {
   const int64_t ancestors = 37;
@@ -213,6 +240,9 @@ TEST(TreeContextTest, RefusesSlotsOutsideTheGridAndBackendsThatAreNotHere) {
               absl::InvalidArgumentError(
                   absl::StrCat("output slot ", slot, " is outside the plan's ", size, " slots")));
   }
+  EXPECT_EQ(
+      TreeContext::Create(plan, {0}, frequencies, at::kFloat, /*sliding_window=*/8).status().code(),
+      absl::StatusCode::kFailedPrecondition);
   plan.backend = Backend::kFused;
   EXPECT_EQ(TreeContext::Create(plan, {0}, frequencies, at::kFloat).status().code(),
             absl::StatusCode::kFailedPrecondition);

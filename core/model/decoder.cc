@@ -5,6 +5,8 @@
 
 #include "ATen/ops/embedding.h"
 #include "ATen/ops/linear.h"
+#include "core/model/attention_backend.h"
+#include "core/model/experts.h"
 #include "core/model/layers.h"
 #include "core/model/rotary.h"
 
@@ -17,7 +19,10 @@ at::Tensor Decoder::Forward(const TreeContext& context) const {
   at::Tensor hidden = at::embedding(weights_.embedding, context.token_ids());
   for (size_t index = 0; index < weights_.layers.size(); ++index) {
     const LayerWeights& layer = weights_.layers[index];
-    at::Tensor attended = Attend(layer, hidden, context);
+    const AttentionBackend& attention = config_.slides(static_cast<int64_t>(index))
+                                            ? context.sliding_attention()
+                                            : context.attention();
+    at::Tensor attended = Attend(layer, hidden, context.rotary(), attention);
     if (index + 1 == weights_.layers.size()) {
       // Past the last attention, only the rows that are read need the rest of the layer.
       attended = attended.index_select(0, context.output_slots());
@@ -29,7 +34,7 @@ at::Tensor Decoder::Forward(const TreeContext& context) const {
 }
 
 at::Tensor Decoder::Attend(const LayerWeights& layer, const at::Tensor& hidden,
-                           const TreeContext& context) const {
+                           const RotaryTables& rotary, const AttentionBackend& attention) const {
   const int64_t query_heads = config_.num_query_heads;
   const int64_t kv_heads = config_.num_kv_heads;
   const at::Tensor normed = RmsNorm(hidden, layer.input_norm, config_.rms_norm_eps);
@@ -39,8 +44,8 @@ at::Tensor Decoder::Attend(const LayerWeights& layer, const at::Tensor& hidden,
   if (layer.qk_norm.defined()) {
     qk = HeadRmsNorm(qk, layer.qk_norm, config_.rms_norm_eps);
   }
-  qk = ApplyRotary(qk, context.rotary());
-  return context.attention()
+  qk = ApplyRotary(qk, rotary);
+  return attention
       .Forward(qk.narrow(1, 0, query_heads), qk.narrow(1, query_heads, kv_heads),
                qkv.narrow(1, query_heads + kv_heads, kv_heads))
       .flatten(1);
@@ -54,7 +59,11 @@ void Decoder::FinishLayer(const LayerWeights& layer, const at::Tensor& attended,
     hidden.add_(layer.output_bias);
   }
   const at::Tensor normed = RmsNorm(hidden, layer.post_attention_norm, config_.rms_norm_eps);
-  hidden.addmm_(GatedSilu(at::linear(normed, layer.gate_up)), layer.down.t());
+  if (layer.experts.router.defined()) {
+    hidden.add_(MixExperts(normed, layer.experts, config_.experts));
+  } else {
+    hidden.addmm_(GatedSilu(at::linear(normed, layer.gate_up)), layer.down.t());
+  }
 }
 
 }  // namespace canopy

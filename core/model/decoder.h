@@ -3,7 +3,9 @@
 #define CORE_MODEL_DECODER_H_
 
 #include "ATen/core/Tensor.h"
+#include "core/model/attention_backend.h"
 #include "core/model/model_config.h"
+#include "core/model/rotary.h"
 #include "core/model/tree_context.h"
 #include "core/model/weights.h"
 
@@ -22,8 +24,8 @@ class Decoder {
 
  private:
   // hidden [tokens, hidden] -> attention output before its projection, [tokens, query size].
-  at::Tensor Attend(const LayerWeights& layer, const at::Tensor& hidden,
-                    const TreeContext& context) const;
+  at::Tensor Attend(const LayerWeights& layer, const at::Tensor& hidden, const RotaryTables& rotary,
+                    const AttentionBackend& attention) const;
   // Adds the attention's projection and then the MLP to `hidden` in place; both [rows, ...].
   void FinishLayer(const LayerWeights& layer, const at::Tensor& attended,
                    const at::Tensor& hidden) const;

@@ -1,5 +1,6 @@
 #include "core/model/model_config.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -31,7 +32,13 @@ constexpr int64_t kMaxHeads = 1 << 10;
 constexpr int64_t kMaxHeadDim = 1 << 10;
 constexpr int64_t kMaxPositions = 1 << 24;
 constexpr int64_t kMaxLabels = 1 << 16;
+constexpr int64_t kMaxExperts = 1 << 10;
+// Each is three tensors with names of their own.
+constexpr int64_t kMaxExpertsInAllLayers = 1 << 17;
 constexpr double kMaxRmsNormEps = 1.0;
+
+// Grouped products want rows that start at multiples of 16 bytes, in 16-bit types too.
+constexpr int64_t kExpertAlignment = 8;
 
 // What transformers assumes for a classifier that says nothing.
 constexpr int64_t kDefaultNumLabels = 2;
@@ -131,25 +138,159 @@ absl::Status ReadAttention(const ConfigReader& root, const Family& family, Model
   return ReadHeadDim(root, family, config);
 }
 
-absl::Status CheckLayers(const ConfigReader& root, const Family& family, int64_t num_layers) {
-  CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("use_sliding_window", false));
+// The window that layers may have, 0 when none has one.
+absl::Status ReadSlidingWindow(const ConfigReader& root, const Family& family, int64_t* window) {
+  *window = 0;
   if (family.sliding_windows == SlidingWindows::kAllLayers) {
-    CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("sliding_window", nullptr));
+    if (!root.object().contains("sliding_window")) {
+      return root.Missing("sliding_window (null = full attention)");
+    }
+    return root.ReadOptionalInteger("sliding_window", kMaxPositions, window);
   }
-  const json* layer_types = root.Find("layer_types");
-  if (layer_types == nullptr) {
+  if (family.sliding_windows == SlidingWindows::kNone) {
+    CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("sliding_window", nullptr));
+    return root.CheckAbsentOr("use_sliding_window", false);
+  }
+  bool used = false;
+  CANOPY_RETURN_IF_ERROR(root.ReadOptionalBool("use_sliding_window", &used));
+  return used ? root.ReadInteger("sliding_window", kMaxPositions, window) : absl::OkStatus();
+}
+
+// [layers], without `layer_types`.
+absl::StatusOr<std::vector<bool>> SlidingByDefault(const ConfigReader& root, const Family& family,
+                                                   int64_t num_layers) {
+  uint64_t first = 0;
+  if (family.sliding_windows == SlidingWindows::kConfiguredLayers) {
+    const json* value = root.Find("max_window_layers");
+    if (value == nullptr) {
+      return root.Missing("max_window_layers");
+    }
+    if (!value->is_number_unsigned()) {
+      return root.Refuse("max_window_layers", *value, "an integer from 0");
+    }
+    first = value->get<uint64_t>();
+  }
+  std::vector<bool> sliding(static_cast<size_t>(num_layers));
+  for (size_t layer = 0; layer < sliding.size(); ++layer) {
+    sliding[layer] = layer >= first;
+  }
+  return sliding;
+}
+
+// `sliding` [layers] holds what follows without `layer_types`, which decides in some families and
+// in the others must say the same.
+absl::Status ReadLayerTypes(const ConfigReader& root, const Family& family, bool has_window,
+                            std::vector<bool>* sliding) {
+  const json* types = root.Find("layer_types");
+  if (types == nullptr) {
     return absl::OkStatus();
   }
-  if (!layer_types->is_array() || static_cast<int64_t>(layer_types->size()) != num_layers) {
-    return root.Refuse("layer_types", *layer_types, absl::StrCat("a list of ", num_layers));
+  if (!types->is_array() || types->size() != sliding->size()) {
+    return root.Refuse("layer_types", *types, absl::StrCat("a list of ", sliding->size()));
   }
-  for (size_t i = 0; i < layer_types->size(); ++i) {
-    if ((*layer_types)[i] != "full_attention") {
-      return root.Refuse(absl::StrCat("layer_types[", i, "]"), (*layer_types)[i],
-                         "\"full_attention\"");
+  const bool decides = has_window && family.sliding_windows == SlidingWindows::kConfiguredLayers;
+  for (size_t layer = 0; layer < types->size(); ++layer) {
+    const json& type = (*types)[layer];
+    const bool slides = type == "sliding_attention";
+    const bool known = slides || type == "full_attention";
+    if (!known || (!decides && slides != (*sliding)[layer])) {
+      return root.Refuse(absl::StrCat("layer_types[", layer, "]"), type,
+                         decides             ? "\"full_attention\" or \"sliding_attention\""
+                         : (*sliding)[layer] ? "\"sliding_attention\""
+                                             : "\"full_attention\"");
     }
+    (*sliding)[layer] = slides;
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadSlidingLayers(const ConfigReader& root, const Family& family,
+                               ModelConfig* config) {
+  int64_t window = 0;
+  CANOPY_RETURN_IF_ERROR(ReadSlidingWindow(root, family, &window));
+  std::vector<bool> sliding(static_cast<size_t>(config->num_layers), false);
+  if (window > 0 && root.Find("layer_types") == nullptr) {
+    CANOPY_ASSIGN_OR_RETURN(sliding, SlidingByDefault(root, family, config->num_layers));
+  } else if (window > 0) {
+    sliding.assign(sliding.size(), true);
+  }
+  CANOPY_RETURN_IF_ERROR(ReadLayerTypes(root, family, window > 0, &sliding));
+  // A window that holds the longest path hides nothing: the layers have full attention.
+  if (window < config->max_position_embeddings &&
+      std::find(sliding.begin(), sliding.end(), true) != sliding.end()) {
+    config->sliding_window = window;
+    config->sliding_layers = std::move(sliding);
+  }
+  return absl::OkStatus();
+}
+
+// Both spellings: published folders have `num_experts`, transformers 5 writes `num_local_experts`.
+absl::Status ReadNumExperts(const ConfigReader& root, ExpertsConfig* experts) {
+  int64_t published = 0;
+  CANOPY_RETURN_IF_ERROR(root.ReadOptionalInteger("num_experts", kMaxExperts, &published));
+  experts->num_experts = published;
+  CANOPY_RETURN_IF_ERROR(
+      root.ReadOptionalInteger("num_local_experts", kMaxExperts, &experts->num_experts));
+  if (experts->num_experts == 0) {
+    return root.Missing("num_experts (or num_local_experts)");
+  }
+  if (published > 0 && published != experts->num_experts) {
+    return root.Refuse("num_local_experts", experts->num_experts,
+                       absl::StrCat("the same as num_experts ", published));
+  }
+  return absl::OkStatus();
+}
+
+// [layers]: those that `mlp_only_layers` and `decoder_sparse_step` leave.
+absl::Status ReadSparseLayers(const ConfigReader& root, int64_t num_layers,
+                              std::vector<bool>* sparse) {
+  int64_t step = 1;
+  CANOPY_RETURN_IF_ERROR(root.ReadOptionalInteger("decoder_sparse_step", kMaxLayers, &step));
+  for (int64_t layer = 0; layer < num_layers; ++layer) {
+    sparse->push_back((layer + 1) % step == 0);
+  }
+  const json* dense = root.Find("mlp_only_layers");
+  if (dense == nullptr) {
+    return absl::OkStatus();
+  }
+  if (!dense->is_array()) {
+    return root.Refuse("mlp_only_layers", *dense, "a list");
+  }
+  for (const json& layer : *dense) {
+    if (!layer.is_number_unsigned() || layer.get<uint64_t>() >= sparse->size()) {
+      return root.Refuse("mlp_only_layers", layer,
+                         absl::StrCat("layers from 0 to ", sparse->size() - 1));
+    }
+    (*sparse)[layer.get<size_t>()] = false;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadExperts(const ConfigReader& root, ModelConfig* config) {
+  ExpertsConfig& experts = config->experts;
+  CANOPY_RETURN_IF_ERROR(ReadNumExperts(root, &experts));
+  CANOPY_RETURN_IF_ERROR(
+      root.ReadInteger("num_experts_per_tok", experts.num_experts, &experts.experts_per_token));
+  CANOPY_RETURN_IF_ERROR(
+      root.ReadInteger("moe_intermediate_size", kMaxIntermediateSize, &experts.intermediate_size));
+  // A default would be silently wrong: that of transformers is not what published folders have.
+  if (root.Find("norm_topk_prob") == nullptr) {
+    return root.Missing("norm_topk_prob");
+  }
+  CANOPY_RETURN_IF_ERROR(root.ReadOptionalBool("norm_topk_prob", &experts.normalize_weights));
+  for (const int64_t size : {config->hidden_size, experts.intermediate_size}) {
+    if (size % kExpertAlignment != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("hidden_size and moe_intermediate_size: ", size, " is not a multiple of ",
+                       kExpertAlignment));
+    }
+  }
+  if (experts.num_experts * config->num_layers > kMaxExpertsInAllLayers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_experts: ", experts.num_experts, " in each of ", config->num_layers,
+                     " layers are more than ", kMaxExpertsInAllLayers, " in all"));
+  }
+  return ReadSparseLayers(root, config->num_layers, &experts.sparse_layers);
 }
 
 absl::Status CheckComputation(const ConfigReader& root) {
@@ -194,7 +335,10 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view text) {
   CANOPY_RETURN_IF_ERROR(CheckComputation(root));
   CANOPY_RETURN_IF_ERROR(ReadSizes(root, &config));
   CANOPY_RETURN_IF_ERROR(ReadAttention(root, *family, &config));
-  CANOPY_RETURN_IF_ERROR(CheckLayers(root, *family, config.num_layers));
+  CANOPY_RETURN_IF_ERROR(ReadSlidingLayers(root, *family, &config));
+  if (family->sparse_experts) {
+    CANOPY_RETURN_IF_ERROR(ReadExperts(root, &config));
+  }
   CANOPY_ASSIGN_OR_RETURN(config.rope, ReadRopeConfig(root, config.max_position_embeddings));
   CANOPY_RETURN_IF_ERROR(root.ReadOptionalBool("tie_word_embeddings", &config.tie_word_embeddings));
   if (config.head == ModelHead::kClassifier) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -17,6 +18,15 @@ enum class ModelHead {
   kNone,           // ...Model: vectors only.
   kLanguageModel,  // ...ForCausalLM.
   kClassifier,     // ...ForSequenceClassification: a linear head of num_labels rows, no bias.
+};
+
+// The mixture of experts in sparse layers.
+struct ExpertsConfig {
+  std::vector<bool> sparse_layers;  // [layers]; empty when all are dense.
+  int64_t num_experts = 0;
+  int64_t experts_per_token = 0;   // At most num_experts.
+  int64_t intermediate_size = 0;   // Of each expert.
+  bool normalize_weights = false;  // The chosen experts' weights add up to 1.
 };
 
 // Every size is positive and so bounded that products of sizes, parameter counts and byte counts
@@ -38,16 +48,25 @@ struct ModelConfig {
   bool output_bias = false;  // Of the attention's output projection.
   bool qk_norm = false;      // RMS norm of each query and key head.
   bool tie_word_embeddings = false;
+  int64_t sliding_window = 0;  // Tokens that a token of a sliding layer reads; 0 = none slides.
+  std::vector<bool> sliding_layers;  // [layers]; empty when none slides.
+  ExpertsConfig experts;
   int64_t num_labels = 0;  // Rows of the classification head; 0 for other heads.
 
   int64_t query_size() const { return num_query_heads * head_dim; }
   int64_t kv_size() const { return num_kv_heads * head_dim; }
+  bool slides(int64_t layer) const {
+    return !sliding_layers.empty() && sliding_layers[static_cast<size_t>(layer)];
+  }
+  bool sparse(int64_t layer) const {
+    return !experts.sparse_layers.empty() && experts.sparse_layers[static_cast<size_t>(layer)];
+  }
 };
 
 // For any of the families in core/model/families. INVALID_ARGUMENT, naming the key, its value and
 // what is possible, for hostile or incomplete JSON, for sizes out of range, and for everything that
-// would change the computation in a way we do not know: sliding windows, partial or dynamic RoPE,
-// quantisation, other activations and architectures.
+// would change the computation in a way we do not know: partial or dynamic RoPE, quantisation,
+// other activations and architectures.
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view text);
 
 // `path` is a config.json or a folder that holds one. NOT_FOUND when there is none; errors of

@@ -61,6 +61,12 @@ json OfFamily(const std::string& model_type, const std::string& class_prefix) {
   json config = json::parse(kTransformers5);
   config["model_type"] = model_type;
   config["architectures"] = {class_prefix + "ForCausalLM"};
+  if (model_type == "qwen3_moe") {
+    config.update({{"num_experts", 6},
+                   {"num_experts_per_tok", 2},
+                   {"moe_intermediate_size", 8},
+                   {"norm_topk_prob", true}});
+  }
   return config;
 }
 
@@ -160,8 +166,11 @@ TEST(ModelConfigTest, KnowsEveryFamilyAndHead) {
   struct Names {
     std::string model_type, class_prefix;
   };
-  for (const Names& names : std::vector<Names>{
-           {"llama", "Llama"}, {"mistral", "Mistral"}, {"qwen2", "Qwen2"}, {"qwen3", "Qwen3"}}) {
+  for (const Names& names : std::vector<Names>{{"llama", "Llama"},
+                                               {"mistral", "Mistral"},
+                                               {"qwen2", "Qwen2"},
+                                               {"qwen3", "Qwen3"},
+                                               {"qwen3_moe", "Qwen3Moe"}}) {
     for (const auto& [suffix, head] : std::vector<std::pair<std::string, ModelHead>>{
              {"Model", ModelHead::kNone},
              {"ForCausalLM", ModelHead::kLanguageModel},
@@ -202,6 +211,153 @@ TEST(ModelConfigTest, BiasesAndNormsFollowTheFamily) {
   }
 }
 
+// Window and layers as transformers 5.17 derives them from the same keys.
+TEST(ModelConfigTest, ReadsSlidingWindowsAsTheFamilyDoes) {
+  struct Case {
+    std::string model_type, class_prefix, keys;
+    int64_t window;
+    std::vector<bool> layers;
+  };
+  const std::string full = R"(["full_attention", "full_attention"])";
+  const std::string mixed = R"(["sliding_attention", "full_attention"])";
+  for (const Case& item : std::vector<Case>{
+           {"qwen3", "Qwen3", R"({"sliding_window": 9})", 0, {}},
+           {"qwen3",
+            "Qwen3",
+            R"({"use_sliding_window": true, "sliding_window": 9, "max_window_layers": 1})",
+            9,
+            {false, true}},
+           {"qwen2",
+            "Qwen2",
+            R"({"use_sliding_window": true, "sliding_window": 9, "max_window_layers": 0})",
+            9,
+            {true, true}},
+           {"qwen2",
+            "Qwen2",
+            R"({"use_sliding_window": true, "sliding_window": 9, "max_window_layers": 28})",
+            0,
+            {}},
+           {"qwen2",
+            "Qwen2",
+            R"({"use_sliding_window": true, "sliding_window": 9, "max_window_layers": 0,
+                "layer_types": )" +
+                mixed + "}",
+            9,
+            {true, false}},
+           {"qwen2",
+            "Qwen2",
+            R"({"use_sliding_window": true, "sliding_window": 9, "layer_types": )" + full + "}",
+            0,
+            {}},
+           {"qwen3_moe", "Qwen3Moe", R"({"sliding_window": 9})", 0, {}},
+           {"qwen3_moe",
+            "Qwen3Moe",
+            R"({"use_sliding_window": true, "sliding_window": 9})",
+            9,
+            {true, true}},
+           {"mistral", "Mistral", R"({"sliding_window": 9})", 9, {true, true}},
+           {"mistral", "Mistral", R"({"sliding_window": null})", 0, {}},
+           // Holds the longest path of the 64 positions: nothing is hidden.
+           {"mistral", "Mistral", R"({"sliding_window": 63})", 63, {true, true}},
+           {"mistral", "Mistral", R"({"sliding_window": 64})", 0, {}},
+       }) {
+    json config = OfFamily(item.model_type, item.class_prefix);
+    config.erase("layer_types");
+    config.update(json::parse(item.keys));
+    const auto parsed = ParseModelConfig(config.dump());
+    ASSERT_TRUE(parsed.ok()) << item.keys << parsed.status();
+    EXPECT_EQ(parsed->sliding_window, item.window) << item.model_type << item.keys;
+    EXPECT_EQ(parsed->sliding_layers, item.layers) << item.model_type << item.keys;
+    EXPECT_EQ(parsed->slides(1), !item.layers.empty() && item.layers[1]);
+  }
+}
+
+TEST(ModelConfigTest, NamesSlidingWindowsThatMakeNoSense) {
+  struct Case {
+    std::string model_type, class_prefix, keys, message;
+  };
+  for (const Case& item : std::vector<Case>{
+           {"llama", "Llama", R"({"sliding_window": 9})", "sliding_window: 9"},
+           {"llama", "Llama", R"({"use_sliding_window": true})", "use_sliding_window: true"},
+           {"mistral", "Mistral", R"({"sliding_window": 0})", "sliding_window: 0"},
+           {"mistral", "Mistral", R"({"sliding_window": 9})", "layer_types[0]: \"full_attention\""},
+           {"qwen2", "Qwen2", R"({"use_sliding_window": true, "sliding_window": "9"})",
+            "sliding_window: \"9\""},
+           {"qwen2", "Qwen2",
+            R"({"use_sliding_window": true, "sliding_window": 9, "layer_types": null,
+                "max_window_layers": null})",
+            "max_window_layers is missing"},
+           {"qwen2", "Qwen2",
+            R"({"use_sliding_window": true, "sliding_window": 9, "layer_types": null,
+                "max_window_layers": -1})",
+            "max_window_layers: -1"},
+           {"qwen2", "Qwen2",
+            R"({"use_sliding_window": true, "sliding_window": 9,
+                "layer_types": ["full_attention", "chunked_attention"]})",
+            "layer_types[1]: \"chunked_attention\""},
+       }) {
+    json config = OfFamily(item.model_type, item.class_prefix);
+    config.update(json::parse(item.keys));
+    EXPECT_THAT(ParseModelConfig(config.dump()).status().message(), HasSubstr(item.message))
+        << item.keys;
+  }
+  json config = OfFamily("mistral", "Mistral");
+  config.erase("sliding_window");
+  EXPECT_THAT(ParseModelConfig(config.dump()).status().message(),
+              HasSubstr("sliding_window (null = full attention) is missing"));
+}
+
+TEST(ModelConfigTest, ReadsExperts) {
+  json config = OfFamily("qwen3_moe", "Qwen3Moe");
+  auto parsed = ParseModelConfig(config.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->experts.num_experts, 6);
+  EXPECT_EQ(parsed->experts.experts_per_token, 2);
+  EXPECT_EQ(parsed->experts.intermediate_size, 8);
+  EXPECT_TRUE(parsed->experts.normalize_weights);
+  EXPECT_EQ(parsed->experts.sparse_layers, (std::vector<bool>{true, true}));
+  EXPECT_FALSE(ParseModelConfig(kTransformers5)->sparse(0));
+  config["decoder_sparse_step"] = 2;
+  EXPECT_EQ(ParseModelConfig(config.dump())->experts.sparse_layers,
+            (std::vector<bool>{false, true}));
+  config["mlp_only_layers"] = {1};
+  EXPECT_EQ(ParseModelConfig(config.dump())->experts.sparse_layers,
+            (std::vector<bool>{false, false}));
+  // As transformers 5 writes it.
+  config["num_local_experts"] = 6;
+  config.erase("num_experts");
+  EXPECT_EQ(ParseModelConfig(config.dump())->experts.num_experts, 6);
+}
+
+TEST(ModelConfigTest, NamesExpertsThatItRefuses) {
+  struct Case {
+    std::string keys, message;
+  };
+  for (const Case& item : std::vector<Case>{
+           {R"({"num_experts": null})", "num_experts (or num_local_experts) is missing"},
+           {R"({"num_experts": 0})", "num_experts: 0"},
+           {R"({"num_experts": 1025})", "num_experts: 1025"},
+           {R"({"num_local_experts": 5})", "num_local_experts: 5"},
+           {R"({"num_experts_per_tok": 7})", "num_experts_per_tok: 7"},
+           {R"({"num_experts_per_tok": null})", "num_experts_per_tok is missing"},
+           {R"({"norm_topk_prob": null})", "norm_topk_prob is missing"},
+           {R"({"norm_topk_prob": 1})", "norm_topk_prob: 1"},
+           {R"({"moe_intermediate_size": null})", "moe_intermediate_size is missing"},
+           {R"({"moe_intermediate_size": 12})", "12 is not a multiple of 8"},
+           {R"({"decoder_sparse_step": 0})", "decoder_sparse_step: 0"},
+           {R"({"mlp_only_layers": [2]})", "mlp_only_layers: 2"},
+           {R"({"mlp_only_layers": ["0"]})", "mlp_only_layers: \"0\""},
+           {R"({"mlp_only_layers": 0})", "mlp_only_layers: 0"},
+           {R"({"num_experts": 1024, "num_hidden_layers": 200, "layer_types": null})",
+            "1024 in each of 200 layers"},
+       }) {
+    json config = OfFamily("qwen3_moe", "Qwen3Moe");
+    config.update(json::parse(item.keys));
+    EXPECT_THAT(ParseModelConfig(config.dump()).status().message(), HasSubstr(item.message))
+        << item.keys;
+  }
+}
+
 TEST(ModelConfigTest, OnlyLlamaMayLeaveKeyValueHeadsOut) {
   json config = OfFamily("llama", "Llama");
   config.erase("num_key_value_heads");
@@ -226,7 +382,7 @@ TEST(ModelConfigTest, NamesWhatItRefuses) {
            {"architectures", "\"Qwen3Model\"", "architectures: \"Qwen3Model\""},
            {"architectures", "[]", "architectures: []"},
            {"architectures", "null", "architectures is missing"},
-           {"use_sliding_window", "true", "use_sliding_window: true"},
+           {"use_sliding_window", "true", "sliding_window is missing"},
            {"use_sliding_window", "1", "use_sliding_window: 1"},
            {"layer_types", "[\"full_attention\",\"sliding_attention\"]",
             "layer_types[1]: \"sliding_attention\""},

@@ -83,8 +83,13 @@ std::unique_ptr<const AttentionBackend> BindBackend(const TreePlan& plan,
 absl::StatusOr<TreeContext> TreeContext::Create(const TreePlan& plan,
                                                 absl::Span<const int32_t> output_slots,
                                                 const RotaryFrequencies& frequencies,
-                                                at::ScalarType dtype) {
+                                                at::ScalarType dtype, int64_t sliding_window) {
   CANOPY_RETURN_IF_ERROR(CheckSlots(output_slots, plan.computed_tokens()));
+  if (sliding_window > 0 && plan.backend != Backend::kPath) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("backend ", BackendName(plan.backend),
+                     " has no sliding windows, which layers of this model need; path has"));
+  }
   IndexUpload upload;
   const size_t token_ids = upload.Add(plan.grid.token_ids);
   const size_t position_ids = upload.Add(plan.grid.position_ids);
@@ -97,6 +102,10 @@ absl::StatusOr<TreeContext> TreeContext::Create(const TreePlan& plan,
   context.output_slots_ = arrays[outputs];
   context.rotary_ = MakeRotaryTables(arrays[position_ids], frequencies, dtype);
   context.attention_ = BindBackend(plan, absl::MakeConstSpan(arrays).subspan(outputs + 1), dtype);
+  if (sliding_window > 0) {
+    context.sliding_attention_ =
+        std::make_unique<PathAttention>(plan.grid.rows, plan.grid.columns, sliding_window);
+  }
   return context;
 }
 

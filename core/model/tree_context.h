@@ -20,18 +20,22 @@ class TreeContext {
  public:
   // Copies the plan's index arrays to the device at once and binds the plan's attention backend.
   // `output_slots` are the grid slots whose hidden states the forward returns.
-  // `frequencies` are on the device; `dtype` is the compute dtype.
+  // `frequencies` are on the device; `dtype` is the compute dtype; `sliding_window` is that of the
+  // model's layers that have one, 0 when none has.
   // INVALID_ARGUMENT for a slot outside the grid; FAILED_PRECONDITION for a backend that is not one
-  // of path, dense and segmented. Throws LibTorch's errors.
+  // of path, dense and segmented, and for another than path with a sliding window. Throws
+  // LibTorch's errors.
   static absl::StatusOr<TreeContext> Create(const TreePlan& plan,
                                             absl::Span<const int32_t> output_slots,
                                             const RotaryFrequencies& frequencies,
-                                            at::ScalarType dtype);
+                                            at::ScalarType dtype, int64_t sliding_window = 0);
 
   const at::Tensor& token_ids() const { return token_ids_; }        // [tokens] int32
   const at::Tensor& output_slots() const { return output_slots_; }  // [outputs] int32
   const RotaryTables& rotary() const { return rotary_; }
   const AttentionBackend& attention() const { return *attention_; }
+  // Of the layers with a sliding window; only where Create was given one.
+  const AttentionBackend& sliding_attention() const { return *sliding_attention_; }
 
  private:
   TreeContext() = default;
@@ -40,6 +44,7 @@ class TreeContext {
   at::Tensor output_slots_;
   RotaryTables rotary_;
   std::unique_ptr<const AttentionBackend> attention_;
+  std::unique_ptr<const AttentionBackend> sliding_attention_;
 };
 
 }  // namespace canopy

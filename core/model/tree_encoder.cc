@@ -43,9 +43,10 @@ absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
   CANOPY_RETURN_IF_ERROR(CheckTokens(plan.grid.token_ids, config_.vocab_size));
   return GuardTorch("forward", [&]() -> absl::StatusOr<at::Tensor> {
     const c10::InferenceMode inference;
-    CANOPY_ASSIGN_OR_RETURN(const TreeContext context,
-                            TreeContext::Create(plan, slots, decoder_.weights().rotary,
-                                                c10::typeMetaToScalarType(options_.dtype())));
+    CANOPY_ASSIGN_OR_RETURN(
+        const TreeContext context,
+        TreeContext::Create(plan, slots, decoder_.weights().rotary,
+                            c10::typeMetaToScalarType(options_.dtype()), config_.sliding_window));
     return decoder_.Forward(context);
   });
 }

@@ -18,7 +18,7 @@ namespace canopy {
 // Immutable once made; one Encode at a time.
 class TreeEncoder {
  public:
-  // Copies the weights to `options`' device in its dtype (float32 or bfloat16).
+  // Copies the weights to `options`' device in its dtype (float32, bfloat16 or float16).
   // RESOURCE_EXHAUSTED when they do not fit.
   static absl::StatusOr<std::unique_ptr<TreeEncoder>> Create(const ModelConfig& config,
                                                              const WeightMap& weights,

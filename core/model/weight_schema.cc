@@ -34,6 +34,23 @@ void AddProjection(const std::string& name, int64_t out, int64_t in, bool has_bi
   }
 }
 
+void AddMlp(const std::string& prefix, int64_t hidden, int64_t intermediate,
+            std::vector<TensorSpec>* specs) {
+  AddProjection(prefix + "gate_proj", intermediate, hidden, false, specs);
+  AddProjection(prefix + "up_proj", intermediate, hidden, false, specs);
+  AddProjection(prefix + "down_proj", hidden, intermediate, false, specs);
+}
+
+void AddExperts(const ModelConfig& config, const std::string& prefix,
+                std::vector<TensorSpec>* specs) {
+  const ExpertsConfig& experts = config.experts;
+  AddProjection(prefix + "gate", experts.num_experts, config.hidden_size, false, specs);
+  for (int64_t expert = 0; expert < experts.num_experts; ++expert) {
+    AddMlp(absl::StrCat(prefix, "experts.", expert, "."), config.hidden_size,
+           experts.intermediate_size, specs);
+  }
+}
+
 void AddLayer(const ModelConfig& config, int64_t layer, std::vector<TensorSpec>* specs) {
   const int64_t hidden = config.hidden_size;
   const std::string prefix = absl::StrCat("layers.", layer, ".");
@@ -48,9 +65,11 @@ void AddLayer(const ModelConfig& config, int64_t layer, std::vector<TensorSpec>*
     specs->push_back({attention + "k_norm.weight", {config.head_dim}});
   }
   specs->push_back({prefix + "post_attention_layernorm.weight", {hidden}});
-  AddProjection(prefix + "mlp.gate_proj", config.intermediate_size, hidden, false, specs);
-  AddProjection(prefix + "mlp.up_proj", config.intermediate_size, hidden, false, specs);
-  AddProjection(prefix + "mlp.down_proj", hidden, config.intermediate_size, false, specs);
+  if (config.sparse(layer)) {
+    AddExperts(config, prefix + "mlp.", specs);
+  } else {
+    AddMlp(prefix + "mlp.", hidden, config.intermediate_size, specs);
+  }
 }
 
 // The embedding stands in every checkpoint, so it tells which layout this is.
@@ -74,7 +93,8 @@ void CheckTensor(const TensorView& tensor, const TensorSpec& spec, Mismatches* m
     mismatches->wrong_shape.push_back(absl::StrCat(tensor.name, " ", DescribeShape(tensor.shape),
                                                    " instead of ", DescribeShape(spec.shape)));
   }
-  if (tensor.dtype != DType::kFloat32 && tensor.dtype != DType::kBFloat16) {
+  if (tensor.dtype != DType::kFloat32 && tensor.dtype != DType::kBFloat16 &&
+      tensor.dtype != DType::kFloat16) {
     mismatches->wrong_dtype.push_back(absl::StrCat(tensor.name, " ", DTypeName(tensor.dtype)));
   }
 }
@@ -105,7 +125,7 @@ absl::Status ToStatus(const Mismatches& mismatches) {
   AppendMismatch("missing", mismatches.missing, &message);
   AppendMismatch("unexpected", mismatches.unexpected, &message);
   AppendMismatch("of the wrong shape", mismatches.wrong_shape, &message);
-  AppendMismatch("of a dtype other than F32 and BF16", mismatches.wrong_dtype, &message);
+  AppendMismatch("of a dtype other than F32, BF16 and F16", mismatches.wrong_dtype, &message);
   if (message.empty()) {
     return absl::OkStatus();
   }

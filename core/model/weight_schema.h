@@ -37,8 +37,8 @@ struct WeightMap {
   const TensorView* Find(absl::string_view canonical_name) const;
 };
 
-// Matches names, shapes and dtypes (F32 and BF16, mixed as they come) one to one. The backbone is
-// stored with the prefix "model." or with none, all of it. A tied language model may store
+// Matches names, shapes and dtypes (F32, BF16 and F16, mixed as they come) one to one. The backbone
+// is stored with the prefix "model." or with none, all of it. A tied language model may store
 // `lm_head.weight` too when its bytes equal the embedding's (published folders do); it is left out.
 //
 // DATA_LOSS with at most 8 names of each kind and their number when tensors are missing,

@@ -1,5 +1,6 @@
 #include "core/model/weight_schema.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -172,14 +173,14 @@ TEST(WeightSchemaTest, NamesWrongShapesAndDtypes) {
   const ModelConfig config = BiasConfig(ModelHead::kNone);
   auto stored = SavedByTransformers("");
   stored[2].shape = {24, 16};
-  stored[3].dtype = DType::kFloat16;
+  stored[3].dtype = DType::kInt16;
   stored[4].shape = {24, 16, 1};
   const std::string error = MatchError(stored, config);
   EXPECT_THAT(error, HasSubstr("2 of the wrong shape: "));
   EXPECT_THAT(error, HasSubstr("layers.0.mlp.down_proj.weight [24, 16] instead of [16, 24]"));
   EXPECT_THAT(error, HasSubstr("layers.0.mlp.up_proj.weight [24, 16, 1] instead of [24, 16]"));
-  EXPECT_THAT(error, HasSubstr("1 of a dtype other than F32 and BF16: "
-                               "layers.0.mlp.gate_proj.weight F16"));
+  EXPECT_THAT(error, HasSubstr("1 of a dtype other than F32, BF16 and F16: "
+                               "layers.0.mlp.gate_proj.weight I16"));
 }
 
 TEST(WeightSchemaTest, ShowsAtMostEightNames) {
@@ -194,6 +195,26 @@ TEST(WeightSchemaTest, ShowsAtMostEightNames) {
   EXPECT_THAT(error, HasSubstr("9 unexpected: z\\n0, z\\n1, z\\n2, z\\n3, z\\n4, z\\n5, z\\n6, "
                                "z\\n7, ..."));
   EXPECT_THAT(error, testing::Not(HasSubstr("layers.2")));
+}
+
+TEST(WeightSchemaTest, SparseLayersHaveARouterAndExperts) {
+  ModelConfig config = TinyConfig(ModelHead::kNone);
+  config.num_layers = 2;
+  config.experts.sparse_layers = {false, true};
+  config.experts.num_experts = 3;
+  config.experts.intermediate_size = 8;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const TensorSpec& spec : ExpectedTensors(config)) {
+    shapes[spec.name] = spec.shape;
+  }
+  EXPECT_EQ(shapes.count("layers.0.mlp.gate_proj.weight"), 1U);
+  EXPECT_EQ(shapes.count("layers.0.mlp.gate.weight"), 0U);
+  EXPECT_EQ(shapes.count("layers.1.mlp.gate_proj.weight"), 0U);
+  EXPECT_EQ(shapes["layers.1.mlp.gate.weight"], (std::vector<int64_t>{3, 16}));
+  EXPECT_EQ(shapes["layers.1.mlp.experts.2.gate_proj.weight"], (std::vector<int64_t>{8, 16}));
+  EXPECT_EQ(shapes["layers.1.mlp.experts.0.up_proj.weight"], (std::vector<int64_t>{8, 16}));
+  EXPECT_EQ(shapes["layers.1.mlp.experts.1.down_proj.weight"], (std::vector<int64_t>{16, 8}));
+  EXPECT_EQ(shapes.count("layers.1.mlp.experts.3.down_proj.weight"), 0U);
 }
 
 // Published counts of distinct parameters.
@@ -217,6 +238,14 @@ TEST(WeightSchemaTest, CountsPublishedModels) {
   config.num_layers = 36;
   config.num_query_heads = 32;
   EXPECT_EQ(CountParameters(config), 8'190'735'360);
+  // Qwen3-30B-A3B.
+  config.hidden_size = 2048;
+  config.num_layers = 48;
+  config.num_kv_heads = 4;
+  config.experts.num_experts = 128;
+  config.experts.intermediate_size = 768;
+  config.experts.sparse_layers.assign(48, true);
+  EXPECT_EQ(CountParameters(config), 30'532'122'624);
 }
 
 TEST(WeightSchemaTest, LargestConfigurationDoesNotOverflow) {

@@ -14,10 +14,21 @@
 namespace canopy {
 namespace {
 
+at::ScalarType StoredType(DType dtype) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return at::kBFloat16;
+    case DType::kFloat16:
+      return at::kHalf;
+    default:
+      return at::kFloat;
+  }
+}
+
 // Copies `view` into the memory of `target`, of the same number of elements, converting type and
 // device.
 void CopyWeight(const TensorView& view, const at::Tensor& target) {
-  const at::ScalarType stored = view.dtype == DType::kBFloat16 ? at::kBFloat16 : at::kFloat;
+  const at::ScalarType stored = StoredType(view.dtype);
   const auto address = reinterpret_cast<uintptr_t>(view.bytes.data());
   at::Tensor source;
   if (address % static_cast<uintptr_t>(DTypeBytes(view.dtype)) == 0) {
@@ -74,6 +85,23 @@ class Uploader {
     return norms;
   }
 
+  ExpertWeights Experts(const std::string& mlp, const ModelConfig& config) const {
+    const int64_t num_experts = config.experts.num_experts;
+    const int64_t intermediate = config.experts.intermediate_size;
+    ExpertWeights weights;
+    weights.router = Tensor(mlp + "gate.weight");
+    weights.gate_up = at::empty({num_experts, 2 * intermediate, config.hidden_size}, options_);
+    weights.down = at::empty({num_experts, config.hidden_size, intermediate}, options_);
+    for (int64_t index = 0; index < num_experts; ++index) {
+      const std::string expert = absl::StrCat(mlp, "experts.", index, ".");
+      const at::Tensor gate_up = weights.gate_up[index];
+      CopyWeight(View(expert + "gate_proj.weight"), gate_up.narrow(0, 0, intermediate));
+      CopyWeight(View(expert + "up_proj.weight"), gate_up.narrow(0, intermediate, intermediate));
+      CopyWeight(View(expert + "down_proj.weight"), weights.down[index]);
+    }
+    return weights;
+  }
+
   LayerWeights Layer(int64_t index, const ModelConfig& config) const {
     const std::string layer = absl::StrCat("layers.", index, ".");
     const std::string attention = layer + "self_attn.";
@@ -92,8 +120,12 @@ class Uploader {
     weights.output = Tensor(attention + "o_proj.weight");
     weights.output_bias = TensorOrUndefined(attention + "o_proj.bias");
     weights.post_attention_norm = Tensor(layer + "post_attention_layernorm.weight");
-    weights.gate_up = Stacked({layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight"});
-    weights.down = Tensor(layer + "mlp.down_proj.weight");
+    if (config.sparse(index)) {
+      weights.experts = Experts(layer + "mlp.", config);
+    } else {
+      weights.gate_up = Stacked({layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight"});
+      weights.down = Tensor(layer + "mlp.down_proj.weight");
+    }
     return weights;
   }
 

@@ -7,6 +7,7 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
+#include "core/model/experts.h"
 #include "core/model/model_config.h"
 #include "core/model/rotary.h"
 #include "core/model/weight_schema.h"
@@ -23,8 +24,9 @@ struct LayerWeights {
   at::Tensor output;               // [hidden, query heads x head dim]
   at::Tensor output_bias;          // [hidden]
   at::Tensor post_attention_norm;  // [hidden]
-  at::Tensor gate_up;              // [2 x intermediate, hidden]
-  at::Tensor down;                 // [hidden, intermediate]
+  at::Tensor gate_up;              // [2 x intermediate, hidden]; undefined in sparse layers
+  at::Tensor down;                 // [hidden, intermediate]; undefined in sparse layers
+  ExpertWeights experts;           // of sparse layers
 };
 
 struct DecoderWeights {
@@ -34,7 +36,7 @@ struct DecoderWeights {
   RotaryFrequencies rotary;
 };
 
-// A copy of one tensor (F32 or BF16) with the device and dtype of `options`. Throws LibTorch's
+// A copy of one tensor (F32, BF16 or F16) with the device and dtype of `options`. Throws LibTorch's
 // errors.
 at::Tensor UploadWeight(const TensorView& view, const at::TensorOptions& options);
 

@@ -77,6 +77,28 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::T
   return blocks.size() == 1 ? blocks.front() : at::cat(blocks, 1);
 }
 
+at::Tensor SlidingAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            int64_t window) {
+  const int64_t tokens = q.size(1);
+  if (window >= tokens) {
+    return CausalAttention(q, k, v);
+  }
+  std::vector<at::Tensor> blocks;
+  for (int64_t begin = 0; begin < tokens; begin += kMaskedQueryBlock) {
+    const int64_t size = std::min(kMaskedQueryBlock, tokens - begin);
+    const int64_t first_key = std::max<int64_t>(0, begin - window + 1);
+    const int64_t keys = begin + size - first_key;
+    // Query i of the block, at begin + i, no longer reads key j, at first_key + j.
+    const at::Tensor passed =
+        at::full({size, keys}, -std::numeric_limits<double>::infinity(), q.options())
+            .tril_(begin - first_key - window);
+    blocks.push_back(Sdpa(q.narrow(1, begin, size), k.narrow(1, first_key, keys),
+                          v.narrow(1, first_key, keys),
+                          LowerRightMask(size, keys, q.options()).add_(passed)));
+  }
+  return blocks.size() == 1 ? blocks.front() : at::cat(blocks, 1);
+}
+
 at::Tensor MaskedAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const at::Tensor& mask) {
   return Sdpa(q, k, v, mask);

@@ -7,6 +7,8 @@
 #ifndef CORE_OPS_ATTENTION_OPS_H_
 #define CORE_OPS_ATTENTION_OPS_H_
 
+#include <cstdint>
+
 #include "ATen/core/Tensor.h"
 
 namespace canopy {
@@ -14,6 +16,10 @@ namespace canopy {
 // Causal, aligned to the lower right corner: with keys >= queries, the last query reads all keys
 // and each earlier one a key less.
 at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
+// Causal over as many keys as queries, each query reading the last `window` keys up to its own.
+at::Tensor SlidingAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            int64_t window);
 
 // `mask` is added to the scores: q's dtype, broadcastable to [batch, query heads, queries, keys].
 // Every query must have a key whose mask is finite.

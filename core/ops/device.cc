@@ -79,8 +79,22 @@ absl::StatusOr<c10::ScalarType> ResolveDtype(absl::string_view name, c10::Device
   if (name == "bfloat16" || name == "auto") {
     return c10::ScalarType::BFloat16;
   }
+  if (name == "float16") {
+    return c10::ScalarType::Half;
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("dtype '", name, "' is not one of auto, float32 and bfloat16"));
+      absl::StrCat("dtype '", name, "' is not one of auto, float32, bfloat16 and float16"));
+}
+
+absl::string_view DtypeName(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::BFloat16:
+      return "bfloat16";
+    case c10::ScalarType::Half:
+      return "float16";
+    default:
+      return "float32";
+  }
 }
 
 void ConfigureTorch(int32_t threads) {

@@ -16,9 +16,12 @@ namespace canopy {
 // there or does not run a kernel.
 absl::StatusOr<c10::Device> ResolveDevice(absl::string_view name);
 
-// "float32", "bfloat16", or "auto" = bfloat16 on CUDA and float32 on a CPU. INVALID_ARGUMENT for
-// anything else.
+// "float32", "bfloat16", "float16", or "auto" = bfloat16 on CUDA and float32 on a CPU.
+// INVALID_ARGUMENT for anything else.
 absl::StatusOr<c10::ScalarType> ResolveDtype(absl::string_view name, c10::Device device);
+
+// The name that ResolveDtype takes for one of its types.
+absl::string_view DtypeName(c10::ScalarType dtype);
 
 // Sets LibTorch's threads (0 = one a core) and keeps float32 products in full precision (no TF32).
 // Process-wide: the first call decides, later ones change nothing.

@@ -36,12 +36,27 @@ TEST_P(FamilyParityTest, Float32MatchesTransformersForEveryCandidateAndBackend) 
   }
 }
 
-TEST_P(FamilyParityTest, HalfTypesAreNoWorseThanTransformers) {
+TEST_P(FamilyParityTest, StorageTypeIsNoWorseThanThatOfTransformers) {
   if (absl::EndsWith(GetParam(), "_bf16")) {
     const ParityCheckpoint checkpoint(GetParam(), "bfloat16");
     for (const ParityRoute& route : Routes()) {
       ExpectHalfParity(checkpoint, route, &ReferenceCase::vectors_bf16);
     }
+  } else if (absl::EndsWith(GetParam(), "_f16")) {
+    const ParityCheckpoint checkpoint(GetParam(), "float16");
+    for (const ParityRoute& route : Routes()) {
+      ExpectHalfParity(checkpoint, route, &ReferenceCase::vectors_f16);
+    }
+  }
+}
+
+TEST_P(FamilyParityTest, SlidingWindowsLeaveThePathBackendAlone) {
+  const ParityCheckpoint checkpoint(GetParam(), "float32");
+  EXPECT_EQ(checkpoint.info().tree_supported, !Slides());
+  EXPECT_EQ(checkpoint.info().support_reason.empty(), !Slides());
+  for (const auto& [name, item] : checkpoint.cases()) {
+    const Route route = checkpoint.Plan(item, ParityPathRoutes()[1]).route();
+    EXPECT_EQ(route.reason == Reason::kUnsupportedLayers, Slides()) << name;
   }
 }
 

@@ -27,7 +27,7 @@ from make_checkpoints import (
 from safetensors.torch import save_file
 
 POSITIONS = 512
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 DEFAULT = {"rope_type": "default", "rope_theta": 10000.0}
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.5}
@@ -71,6 +71,9 @@ LLAMA = Family("Llama")
 MISTRAL = Family("Mistral", {"sliding_window": None})
 QWEN2 = Family("Qwen2")
 QWEN3 = Family("Qwen3")
+QWEN3_MOE = Family(
+    "Qwen3Moe", {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ REWARD = "ForSequenceClassification"
 CHECKPOINTS = [
     Checkpoint("qwen2_base_f32", QWEN2, BASE),
     Checkpoint(
-        "qwen2_causal_yarn_bf16",
+        "qwen2_causal_tied_yarn_bf16",
         QWEN2,
         CAUSAL,
         128,
@@ -109,11 +112,11 @@ CHECKPOINTS = [
         settings={"tie_word_embeddings": True},
         published=True,
     ),
-    Checkpoint("qwen2_reward_linear_f32", QWEN2, REWARD, rope=LINEAR, settings={"num_labels": 3}),
-    Checkpoint("llama_base_bf16", LLAMA, BASE, 64, 4, 4),
-    Checkpoint("llama_causal_published_llama3_f32", LLAMA, CAUSAL, rope=LLAMA3, published=True),
+    Checkpoint("qwen2_reward_linear_f16", QWEN2, REWARD, rope=LINEAR, settings={"num_labels": 3}),
+    Checkpoint("llama_base_f16", LLAMA, BASE, 64, 4, 4),
+    Checkpoint("llama_causal_llama3_f32", LLAMA, CAUSAL, rope=LLAMA3, published=True),
     Checkpoint(
-        "llama_reward_llama3_bf16",
+        "llama_reward_bias_llama3_bf16",
         LLAMA,
         REWARD,
         rope=LLAMA3,
@@ -121,8 +124,52 @@ CHECKPOINTS = [
     ),
     Checkpoint("mistral_base_linear_f32", MISTRAL, BASE, rope=LINEAR, published=True),
     Checkpoint("mistral_causal_bf16", MISTRAL, CAUSAL, 96, 4, 1, settings={"head_dim": 48}),
-    Checkpoint("mistral_reward_yarn_f32", MISTRAL, REWARD, rope=YARN, settings={"num_labels": 2}),
-    Checkpoint("qwen3_base_yarn_full_bf16", QWEN3, BASE, rope=YARN_FULL),
+    Checkpoint("mistral_reward_yarn_f16", MISTRAL, REWARD, rope=YARN, settings={"num_labels": 2}),
+    Checkpoint("qwen3_base_yarn_full_bf16", QWEN3, BASE, rope=YARN_FULL, settings={"head_dim": 32}),
+    Checkpoint("qwen3_causal_f16", QWEN3, CAUSAL),  # With the family's heads of 128.
+    Checkpoint("qwen3_moe_base_f32", QWEN3_MOE, BASE, settings={"norm_topk_prob": False}),
+    Checkpoint(
+        "qwen3_moe_causal_some_dense_bf16",
+        QWEN3_MOE,
+        CAUSAL,
+        settings={"norm_topk_prob": True, "mlp_only_layers": [0], "head_dim": 32},
+    ),
+    Checkpoint(
+        "qwen3_moe_reward_step_f16",
+        QWEN3_MOE,
+        REWARD,
+        settings={"norm_topk_prob": True, "decoder_sparse_step": 2, "num_labels": 1},
+        published=True,
+    ),
+    Checkpoint("mistral_sliding_base_f32", MISTRAL, BASE, settings={"sliding_window": 7}),
+    Checkpoint(
+        "mistral_sliding_reward_bf16",
+        MISTRAL,
+        REWARD,
+        settings={"sliding_window": 33, "num_labels": 1},
+    ),
+    Checkpoint(
+        "qwen2_sliding_causal_f16",
+        QWEN2,
+        CAUSAL,
+        settings={"use_sliding_window": True, "sliding_window": 20, "max_window_layers": 1},
+    ),
+    Checkpoint(
+        "qwen3_sliding_base_f32",
+        QWEN3,
+        BASE,
+        settings={
+            "use_sliding_window": True,
+            "sliding_window": 1,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    ),
+    Checkpoint(
+        "qwen3_moe_sliding_causal_bf16",
+        QWEN3_MOE,
+        CAUSAL,
+        settings={"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 50},
+    ),
 ]
 
 
@@ -146,7 +193,7 @@ def make_model(checkpoint: Checkpoint) -> Any:
 
 
 def publish(folder: Path) -> None:
-    """Spells the rotary embedding as published folders do."""
+    """Spells the configuration as published folders do."""
     file = folder / "config.json"
     config = json.loads(file.read_text(encoding="utf-8"))
     scaling = config.pop("rope_parameters")
@@ -155,6 +202,8 @@ def publish(folder: Path) -> None:
         scaling["type"] = scaling.pop("rope_type")
     config["rope_scaling"] = scaling
     config["torch_dtype"] = config.pop("dtype")
+    if "num_local_experts" in config:
+        config["num_experts"] = config.pop("num_local_experts")
     file.write_text(json.dumps(config), encoding="utf-8")
 
 

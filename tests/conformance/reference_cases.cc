@@ -63,6 +63,7 @@ absl::StatusOr<std::map<std::string, ReferenceCase>> ReadReferenceCases(const st
   for (const auto& [name, questions] : json.items()) {
     cases[name] = {ToBatch(questions), ToMatrix(results.Find(name + ".vectors")),
                    ToMatrix(results.Find(name + ".vectors_bf16")),
+                   ToMatrix(results.Find(name + ".vectors_f16")),
                    ToMatrix(results.Find(name + ".scores"))};
   }
   return cases;

@@ -2,7 +2,8 @@
 // scripts of this folder and of tests/bench store them below a checkpoint:
 //
 //   oracle/cases.json         {case: [{"prefix": [..], "candidates": [[..], ..]}, ..], ..}
-//   oracle/model.safetensors  CASE.vectors, CASE.vectors_bf16, CASE.scores; all float32
+//   oracle/model.safetensors  CASE.vectors, CASE.vectors_bf16, CASE.vectors_f16, CASE.scores;
+//                             all float32
 #ifndef TESTS_CONFORMANCE_REFERENCE_CASES_H_
 #define TESTS_CONFORMANCE_REFERENCE_CASES_H_
 
@@ -33,6 +34,7 @@ struct ReferenceCase {
   std::shared_ptr<const PathBatch> batch;
   Matrix vectors;       // [paths, hidden] in float32 arithmetic
   Matrix vectors_bf16;  // the same in bfloat16 arithmetic
+  Matrix vectors_f16;   // and in float16
   Matrix scores;        // [paths, labels]
 };
 

@@ -4,10 +4,7 @@ namespace canopy {
 
 const std::vector<Family>& AllFamilies() {
   static const auto* const families = new std::vector<Family>{
-      LlamaFamily(),
-      MistralFamily(),
-      Qwen2Family(),
-      Qwen3Family(),
+      LlamaFamily(), MistralFamily(), Qwen2Family(), Qwen3Family(), Qwen3MoeFamily(),
   };
   return *families;
 }

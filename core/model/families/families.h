@@ -12,6 +12,7 @@ Family LlamaFamily();
 Family MistralFamily();
 Family Qwen2Family();
 Family Qwen3Family();
+Family Qwen3MoeFamily();
 
 // In alphabetical order of model_type.
 const std::vector<Family>& AllFamilies();
