@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ATen/ops/_grouped_mm.h"
@@ -32,7 +33,8 @@ at::Tensor MixChunk(const at::Tensor& x, const ExpertWeights& weights,
     share = share.div(share.sum(1, /*keepdim=*/true));
   }
   // Row r of the products is pair order[r] of (token, choice), pairs counted token by token.
-  const auto [expert_of_row, order] = at::sort(expert.flatten(), /*stable=*/true);
+  const auto [expert_of_row, order] =
+      at::sort(expert.flatten(), std::optional<bool>(true), /*dim=*/0);
   const at::Tensor place = at::empty_like(order);
   place.index_copy_(0, order, at::arange(tokens * chosen, order.options()));
   // Where each expert's rows end.
