@@ -94,9 +94,9 @@ at::Tensor SetHead::Layer(const SetLayerWeights& layer, const at::Tensor& x,
                              .permute({2, 0, 3, 1, 4});
   const at::Tensor attended =
       at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], mask).transpose(1, 2).flatten(2);
-  const at::Tensor with_attention = x + Apply(layer.attention_output, attended);
+  const at::Tensor with_attention = x.add(Apply(layer.attention_output, attended));
   const at::Tensor inner = at::gelu(Apply(layer.linear1, Normalize(layer.norm2, with_attention)));
-  return with_attention + Apply(layer.linear2, inner);
+  return with_attention.add(Apply(layer.linear2, inner));
 }
 
 at::Tensor SetHead::Score(const at::Tensor& vectors, const at::Tensor& mask) const {
@@ -109,7 +109,7 @@ at::Tensor SetHead::Score(const at::Tensor& vectors, const at::Tensor& mask) con
   for (const SetLayerWeights& layer : weights_.layers) {
     x = Layer(layer, x, key_mask);
   }
-  const at::Tensor representation = clean + Apply(weights_.proj_out, x);
+  const at::Tensor representation = clean.add(Apply(weights_.proj_out, x));
   const at::Tensor normed = at::rms_norm(representation, weights_.scorer_norm.sizes(),
                                          weights_.scorer_norm, kScorerNormEps);
   const at::Tensor scores = Apply(weights_.fc2, at::silu(Apply(weights_.fc1, normed))).squeeze(2);
