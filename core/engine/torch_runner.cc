@@ -228,7 +228,8 @@ absl::StatusOr<ScoringHeads> LoadHeads(const HostModel& model, at::Device device
     CANOPY_ASSIGN_OR_RETURN(heads.decision, SetHead::Load(model.weights, device));
   }
   if (const TensorView* weight = model.weights.Find("score.weight"); weight != nullptr) {
-    CANOPY_ASSIGN_OR_RETURN(heads.reward, LoadReward(*weight, device));
+    CANOPY_ASSIGN_OR_RETURN(RewardHead reward, LoadReward(*weight, device));
+    heads.reward.emplace(std::move(reward));
   }
   return heads;
 }
