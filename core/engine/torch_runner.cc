@@ -176,7 +176,7 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
   ModelInfo info;
   info.name = options.name;
   CANOPY_ASSIGN_OR_RETURN(info.fingerprint, model.weights.source.Fingerprint());
-  info.architecture = std::string(ArchitectureName(config.architecture));
+  info.architecture = config.architecture;
   info.parameters = model.weights.CountParameters();
   info.hidden_size = config.hidden_size;
   info.vocab_size = config.vocab_size;
@@ -207,12 +207,10 @@ absl::StatusOr<RewardHead> LoadReward(const TensorView& weight, at::Device devic
 }
 
 absl::StatusOr<YesNoHead> LoadReranker(const HostModel& model, at::Device device) {
-  const bool is_language_model = model.config.architecture == Architecture::kQwen3ForCausalLM;
-  if (!is_language_model || model.weights.has_decision_head) {
+  if (model.config.head != ModelHead::kLanguageModel || model.weights.has_decision_head) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "reranker tokens need a Qwen3ForCausalLM model; this is a ",
-        model.weights.has_decision_head ? "typed-decision model"
-                                        : ArchitectureName(model.config.architecture)));
+        "reranker tokens need a language model; this is a ",
+        model.weights.has_decision_head ? "typed-decision model" : model.config.architecture));
   }
   const TensorView* head = model.weights.Find("lm_head.weight");
   return YesNoHead::Load(head != nullptr ? *head : *model.weights.Find("embed_tokens.weight"),
