@@ -124,6 +124,13 @@ def decision_scores(
     return head(padded, mask)[mask].unsqueeze(1).contiguous()
 
 
+def in_float32(model: Any) -> Any:
+    """The same weights in float32 arithmetic; casting the model would round its rotary table."""
+    fresh = type(model)(model.config)
+    fresh.load_state_dict(model.state_dict())
+    return fresh.eval()
+
+
 def write_oracle(
     folder: Path, cases: dict[str, list[Question]], results: dict[str, torch.Tensor]
 ) -> None:
@@ -147,8 +154,9 @@ def make_decision(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Qu
     save_file({k: v.contiguous() for k, v in state.items()}, folder / "model.safetensors")
     temperatures = {kind: {"temperature": t} for kind, t in TEMPERATURES.items()}
     (folder / "temperatures.json").write_text(json.dumps(temperatures), encoding="utf-8")
+    model.config.architectures = [checkpoint.model.__name__]
     model.config.save_pretrained(output / f"{checkpoint.name}_backbone")
-    model.float()
+    model = in_float32(model)
     head.float().eval()
     results = {
         f"{name}.scores": decision_scores(head, endpoint_vectors(model.model, paths_of(case)), case)
@@ -165,7 +173,7 @@ def make_reranker(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Qu
     model.save_pretrained(folder)
     tokens = {"yes_token": YES_TOKEN, "no_token": NO_TOKEN}
     (folder / "reranker.json").write_text(json.dumps(tokens), encoding="utf-8")
-    model.float()
+    model = in_float32(model)
     results = {}
     for name, case in cases.items():
         logits = model.lm_head(endpoint_vectors(model.model, paths_of(case)))
