@@ -58,8 +58,8 @@ class Engine {
   // RetryAfter when the queue is full.
   // Results carry DEADLINE_EXCEEDED or CANCELLED when that was so before a forward, what
   // RequestPlan::Create returns, RESOURCE_EXHAUSTED with ErrorReason PATH_TOO_LARGE_FOR_DEVICE when
-  // one path does not fit the device, QUESTION_TOO_LARGE_FOR_DEVICE when a question does not, or the
-  // runner's error.
+  // one path does not fit the device, QUESTION_TOO_LARGE_FOR_DEVICE when a question does not, or
+  // the runner's error.
   absl::Status Submit(ScoreJob job, Callback done);
 
   // The plan that `job` would run by, with its trie, on the caller's thread. NOT_FOUND, or what
