@@ -65,7 +65,9 @@ absl::StatusOr<RequestPlan> RequestPlan::Create(std::shared_ptr<const PathBatch>
   if (!route.has_value() || trie_use == TrieUse::kAlways) {
     CANOPY_ASSIGN_OR_RETURN(Trie trie, BuildTrie(*plan.batch_));
     plan.trie_ = std::make_shared<const Trie>(std::move(trie));
-    const LayoutChoice choice = ChooseLayout(*plan.trie_, options.packing);
+    const LayoutChoice choice = options.backend == Backend::kFused
+                                    ? FlatLayoutWithoutMask(*plan.trie_)
+                                    : ChooseLayout(*plan.trie_, options.packing);
     layout = choice.layout;
     CountForest(*plan.trie_, choice, plan.counts_);
   }
