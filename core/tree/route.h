@@ -43,6 +43,8 @@ struct RouteOptions {
   bool tree_supported = true;
   // Whether kFused runs on this model and device; asking for it is refused otherwise.
   bool fused_supported = false;
+  // On kFused, whether questions that begin alike share those tokens.
+  bool share_questions = true;
 };
 
 // What a plan would compute, padding included. All int64: forests are counted before they are

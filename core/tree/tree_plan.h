@@ -65,6 +65,7 @@ class RequestPlan {
   std::shared_ptr<const Trie> trie_;
   PlanCounts counts_;
   Route route_;
+  bool share_questions_ = false;
   PartList cut_;
 };
 
