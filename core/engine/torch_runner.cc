@@ -24,6 +24,7 @@
 #include "core/model/weight_schema.h"
 #include "core/model/weights.h"
 #include "core/ops/device.h"
+#include "core/ops/index_upload.h"
 #include "core/ops/torch_guard.h"
 #include "core/scoring/reward.h"
 #include "core/scoring/vectors.h"
@@ -85,7 +86,7 @@ class TorchRunner : public ModelRunner {
       parts.push_back(Bytes(result));
     }
     parts.front() = Bytes(parts.front());
-    const at::Tensor bytes = at::cat(parts).cpu();
+    const at::Tensor bytes = CopyToHost(at::cat(parts));
 
     PartOutput output;
     const uint8_t* next = bytes.const_data_ptr<uint8_t>();

@@ -40,6 +40,10 @@ ForestShape ShapeOf(const TokenGrid& grid) {
   return shape;
 }
 
+// An MLP runs so many rows at a time: its inner activations are by far the largest buffers, and
+// beyond this size a matrix product gains nothing.
+constexpr int64_t kMaxMlpRows = 16'384;
+
 // Steps of an eighth of the size: few sizes, so that LibTorch's allocator finds a buffer of an
 // earlier forward, and little waste.
 int64_t SizeClass(int64_t rows) {
@@ -50,11 +54,9 @@ int64_t SizeClass(int64_t rows) {
   return (rows + step - 1) / step * step;
 }
 
-constexpr int32_t kSmallestGraphTokens = 32;
-
-// Up to a quarter more than `tokens`, in multiples of what a matrix product rounds up to anyway.
+// Few sizes, and little more than `tokens`.
 int32_t GraphTokens(int32_t tokens) {
-  const int32_t step = tokens <= 256 ? kSmallestGraphTokens : tokens <= 512 ? 64 : 128;
+  const int32_t step = tokens <= 512 ? 32 : 64;
   return (tokens + step - 1) / step * step;
 }
 
@@ -106,17 +108,18 @@ absl::StatusOr<at::Tensor> FusedDecoder::Forward(const TreePlan& plan,
 }
 
 FusedDecoder::Buffers FusedDecoder::MakeBuffers(int64_t rows) const {
-  const int64_t allocated = SizeClass(rows);
-  const auto make = [&](int64_t columns) {
-    return at::empty({allocated, columns}, embedding_.options()).narrow(0, 0, rows);
+  const auto make_rows = [&](int64_t count, int64_t columns) {
+    return at::empty({SizeClass(count), columns}, embedding_.options()).narrow(0, 0, count);
   };
+  const auto make = [&](int64_t columns) { return make_rows(rows, columns); };
   Buffers buffers;
   buffers.hidden = make(config_.hidden_size);
   buffers.normed = make(config_.hidden_size);
   buffers.qkv = make(config_.query_size() + 2 * config_.kv_size());
   buffers.attended = make(config_.query_size());
-  buffers.gate_up = make(2 * config_.intermediate_size);
-  buffers.activated = make(config_.intermediate_size);
+  const int64_t mlp_rows = std::min(rows, kMaxMlpRows);
+  buffers.gate_up = make_rows(mlp_rows, 2 * config_.intermediate_size);
+  buffers.activated = make_rows(mlp_rows, config_.intermediate_size);
   return buffers;
 }
 
@@ -145,10 +148,16 @@ void FusedDecoder::FinishLayer(const Layer& layer, const Buffers& buffers) const
     buffers.hidden.add_(layer.output_bias);
   }
   ops_->RmsNorm(buffers.hidden, layer.post_attention_norm, buffers.normed);
-  at::Tensor gate_up = buffers.gate_up;
-  at::mm_out(gate_up, buffers.normed, layer.gate_up);
-  ops_->SiluMul(gate_up, buffers.activated);
-  buffers.hidden.addmm_(buffers.activated, layer.down);
+  const int64_t num_rows = buffers.hidden.size(0);
+  const int64_t step = buffers.gate_up.size(0);
+  for (int64_t begin = 0; begin < num_rows; begin += step) {
+    const int64_t rows = std::min(step, num_rows - begin);
+    at::Tensor gate_up = buffers.gate_up.narrow(0, 0, rows);
+    const at::Tensor activated = buffers.activated.narrow(0, 0, rows);
+    at::mm_out(gate_up, buffers.normed.narrow(0, begin, rows), layer.gate_up);
+    ops_->SiluMul(gate_up, activated);
+    buffers.hidden.narrow(0, begin, rows).addmm_(activated, layer.down);
+  }
 }
 
 at::Tensor FusedDecoder::ReadRows(const Buffers& buffers, const at::Tensor& slots) const {

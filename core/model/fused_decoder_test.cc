@@ -140,7 +140,7 @@ TEST(FusedDecoderTest, RefusesSlotsOutsideAndOtherGrids) {
             absl::StatusCode::kInternal);
 }
 
-TEST(FusedDecoderTest, GraphSizesAreFew) { EXPECT_EQ(FusedDecoder::NumGraphSizes(), 16); }
+TEST(FusedDecoderTest, GraphSizesAreFew) { EXPECT_EQ(FusedDecoder::NumGraphSizes(), 24); }
 
 TEST(CudaKernelOpsTest, SaysWhyItDoesNotRunOnACpu) {
   const ModelConfig config = SmallConfig(false);
