@@ -138,7 +138,7 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
   ModelInfo info;
   info.name = options.name;
   CANOPY_ASSIGN_OR_RETURN(info.fingerprint, model.weights.source.Fingerprint());
-  info.architecture = std::string(ArchitectureName(config.architecture));
+  info.architecture = config.architecture;
   info.parameters = CountParameters(config);
   info.hidden_size = config.hidden_size;
   info.vocab_size = config.vocab_size;

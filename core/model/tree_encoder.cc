@@ -58,7 +58,7 @@ absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
       return fused_->Forward(plan, slots);
     }
     CANOPY_ASSIGN_OR_RETURN(const TreeContext context,
-                            TreeContext::Create(plan, slots, decoder_.weights().inverse_frequencies,
+                            TreeContext::Create(plan, slots, decoder_.weights().rotary,
                                                 c10::typeMetaToScalarType(options_.dtype())));
     return decoder_.Forward(context);
   });
