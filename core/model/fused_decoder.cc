@@ -1,6 +1,7 @@
 #include "core/model/fused_decoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -11,6 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "c10/core/DeviceGuard.h"
+#include "core/base/status_macros.h"
+#include "core/ops/cuda_kernel_ops.h"
 #include "core/ops/index_upload.h"
 
 namespace canopy {
@@ -40,6 +43,10 @@ ForestShape ShapeOf(const TokenGrid& grid) {
   return shape;
 }
 
+// Limits of the kernels for rows.
+constexpr int64_t kKernelColumns = 8;
+constexpr int64_t kMaxNormColumns = 32'768;
+
 // An MLP runs so many rows at a time: its inner activations are by far the largest buffers, and
 // beyond this size a matrix product gains nothing.
 constexpr int64_t kMaxMlpRows = 16'384;
@@ -63,8 +70,16 @@ int32_t GraphTokens(int32_t tokens) {
 }  // namespace
 
 KernelModel KernelModelOf(const ModelConfig& config, const DecoderWeights& weights) {
-  return {config.num_query_heads, config.num_kv_heads, config.head_dim, config.rms_norm_eps,
-          weights.inverse_frequencies};
+  KernelModel model;
+  model.num_query_heads = config.num_query_heads;
+  model.num_kv_heads = config.num_kv_heads;
+  model.head_dim = config.head_dim;
+  model.rms_norm_eps = config.rms_norm_eps;
+  // Turned queries and keys are multiplied by the rotary scale, so their product is by its square.
+  model.score_scale =
+      weights.rotary.scale * weights.rotary.scale / std::sqrt(static_cast<double>(config.head_dim));
+  model.inverse_frequencies = weights.rotary.inverse;
+  return model;
 }
 
 // What stands still while a graph runs. The padded forest is one copy away.
@@ -73,6 +88,24 @@ struct FusedDecoder::Graph {
   Buffers buffers;
   std::unique_ptr<CudaGraph> recording;
 };
+
+absl::StatusOr<std::unique_ptr<FusedDecoder>> FusedDecoder::Create(
+    const ModelConfig& config, const DecoderWeights& weights, const at::TensorOptions& options) {
+  if (!config.qk_norm) {
+    return absl::FailedPreconditionError(
+        "the kernels take models that norm query and key heads, as Qwen3 does");
+  }
+  if (config.hidden_size % kKernelColumns != 0 || config.hidden_size > kMaxNormColumns ||
+      config.intermediate_size % kKernelColumns != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the kernels take sizes in multiples of ", kKernelColumns, ", hidden at most ",
+                     kMaxNormColumns, ", not hidden ", config.hidden_size, ", intermediate ",
+                     config.intermediate_size));
+  }
+  CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const KernelOps> ops,
+                          MakeCudaKernelOps(KernelModelOf(config, weights), options));
+  return std::make_unique<FusedDecoder>(config, weights, std::move(ops));
+}
 
 FusedDecoder::FusedDecoder(const ModelConfig& config, const DecoderWeights& weights,
                            std::unique_ptr<const KernelOps> ops)
@@ -99,9 +132,7 @@ int64_t FusedDecoder::NumGraphSizes() {
 
 absl::StatusOr<at::Tensor> FusedDecoder::Forward(const TreePlan& plan,
                                                  absl::Span<const int32_t> slots) {
-  if (absl::Status status = CheckPlan(plan, slots); !status.ok()) {
-    return status;
-  }
+  CANOPY_RETURN_IF_ERROR(CheckPlan(plan, slots));
   const c10::DeviceGuard guard(embedding_.device());
   return embedding_.is_cuda() && plan.grid.columns <= kMaxGraphTokens ? RunAsGraph(plan, slots)
                                                                       : RunPlain(plan, slots);

@@ -34,6 +34,12 @@ KernelModel KernelModelOf(const ModelConfig& config, const DecoderWeights& weigh
 // One forward at a time. Shares the weights' memory.
 class FusedDecoder {
  public:
+  // On the device and in the dtype of `options`. FAILED_PRECONDITION, saying why, for a model
+  // without norms of query and key heads, or as MakeCudaKernelOps says. Throws LibTorch's errors.
+  static absl::StatusOr<std::unique_ptr<FusedDecoder>> Create(const ModelConfig& config,
+                                                              const DecoderWeights& weights,
+                                                              const at::TensorOptions& options);
+
   // Forwards of at most so many tokens run as graphs. Measured on one H200 (2026-11-30): 164 tokens
   // take 1.40 ms as a graph and 2.8 ms without; from 920 tokens on the device is the slower part.
   static constexpr int32_t kMaxGraphTokens = 1024;

@@ -34,8 +34,10 @@ ModelConfig SmallConfig(bool attention_bias) {
   config.head_dim = 8;
   config.max_position_embeddings = 512;
   config.rms_norm_eps = 1e-6;
-  config.rope_theta = 10000;
-  config.attention_bias = attention_bias;
+  config.rope.theta = 10000;
+  config.qk_norm = true;
+  config.qkv_bias = attention_bias;
+  config.output_bias = attention_bias;
   return config;
 }
 
@@ -73,8 +75,7 @@ FusedDecoder MakeFused(const ModelConfig& config, const DecoderWeights& weights)
 
 at::Tensor RunPaths(const ModelConfig& config, const DecoderWeights& weights,
                     const TreePlan& plan) {
-  const auto context =
-      TreeContext::Create(plan, plan.endpoints, weights.inverse_frequencies, at::kFloat);
+  const auto context = TreeContext::Create(plan, plan.endpoints, weights.rotary, at::kFloat);
   EXPECT_TRUE(context.ok()) << context.status();
   return Decoder(config, weights).Forward(*context);
 }
@@ -141,6 +142,35 @@ TEST(FusedDecoderTest, RefusesSlotsOutsideAndOtherGrids) {
 }
 
 TEST(FusedDecoderTest, GraphSizesAreFew) { EXPECT_EQ(FusedDecoder::NumGraphSizes(), 24); }
+
+TEST(FusedDecoderTest, SaysWhichModelsItDoesNotRun) {
+  const c10::InferenceMode inference;
+  const auto options = at::TensorOptions().dtype(at::kBFloat16);
+  ModelConfig config = SmallConfig(false);
+  const DecoderWeights weights = LargeWeights(config);
+  EXPECT_TRUE(
+      absl::StrContains(FusedDecoder::Create(config, weights, options).status().message(), "CUDA"));
+  config.intermediate_size = 41;
+  EXPECT_TRUE(absl::StrContains(FusedDecoder::Create(config, weights, options).status().message(),
+                                "intermediate 41"));
+  config.qk_norm = false;
+  EXPECT_TRUE(absl::StrContains(FusedDecoder::Create(config, weights, options).status().message(),
+                                "norm query and key heads"));
+}
+
+// Rotary scales other than one turn up in the scores only.
+TEST(FusedDecoderTest, RotaryScaleIsInTheScores) {
+  const c10::InferenceMode inference;
+  const ModelConfig config = SmallConfig(false);
+  DecoderWeights weights = LargeWeights(config);
+  weights.rotary.scale = 1.3;
+  FusedDecoder fused = MakeFused(config, weights);
+  const auto batch = RandomBatch(4, 2, 30);
+  const TreePlan plan = PlanOf(batch, Backend::kFused);
+  EXPECT_LE(LargestRelativeError(*fused.Forward(plan, plan.endpoints),
+                                 RunPaths(config, weights, PlanOf(batch, Backend::kPath))),
+            1e-4);
+}
 
 TEST(CudaKernelOpsTest, SaysWhyItDoesNotRunOnACpu) {
   const ModelConfig config = SmallConfig(false);

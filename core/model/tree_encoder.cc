@@ -9,7 +9,6 @@
 #include "core/base/status_macros.h"
 #include "core/model/tree_context.h"
 #include "core/model/weights.h"
-#include "core/ops/cuda_kernel_ops.h"
 #include "core/ops/torch_guard.h"
 
 namespace canopy {
@@ -31,10 +30,10 @@ absl::Status CheckTokens(absl::Span<const int32_t> tokens, int64_t vocab_size) {
 TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
                          const at::TensorOptions& options)
     : config_(config), options_(options), decoder_(config, std::move(weights)) {
-  auto ops = MakeCudaKernelOps(KernelModelOf(config_, decoder_.weights()), options_);
-  fused_status_ = ops.status();
-  if (ops.ok()) {
-    fused_ = std::make_unique<FusedDecoder>(config_, decoder_.weights(), *std::move(ops));
+  auto fused = FusedDecoder::Create(config_, decoder_.weights(), options_);
+  fused_status_ = fused.status();
+  if (fused.ok()) {
+    fused_ = *std::move(fused);
   }
 }
 

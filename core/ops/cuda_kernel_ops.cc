@@ -1,6 +1,5 @@
 #include "core/ops/cuda_kernel_ops.h"
 
-#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -156,14 +155,11 @@ class CudaKernelOps : public KernelOps {
     params.out_strides = {out.size(1), model_.head_dim};
     params.workspace = visible.mutable_data_ptr();
     params.num_multiprocessors = device_.num_multiprocessors;
-    params.scale = 1.0F / std::sqrt(static_cast<float>(model_.head_dim));
+    params.scale = static_cast<float>(model_.score_scale);
     CheckLaunch(kernels::LaunchTreeAttention(params, CurrentCudaStream()), "tree attention");
   }
 
-  bool TakesModel() const {
-    return kernels::IsSupported(AttentionShape({1, 1, 1})) &&
-           model_.inverse_frequencies.size(0) == model_.head_dim / 2;
-  }
+  bool TakesModel() const { return kernels::IsSupported(AttentionShape({1, 1, 1})); }
 
  private:
   void CheckQkv(const at::Tensor& qkv) const {
@@ -214,6 +210,8 @@ absl::StatusOr<std::unique_ptr<const KernelOps>> MakeCudaKernelOps(
     return absl::FailedPreconditionError(
         absl::StrCat("the kernels take bfloat16 and float16, not ", c10::toString(dtype)));
   }
+  CheckDense(model.inverse_frequencies, at::kFloat, "inverse_frequencies");
+  CheckShape(model.inverse_frequencies, {model.head_dim / 2}, "inverse_frequencies");
   const c10::DeviceGuard guard(options.device());
   kernels::DeviceInfo device;
   if (const cudaError_t error = kernels::Init(&device); error != cudaSuccess) {

@@ -19,6 +19,7 @@ struct KernelModel {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   double rms_norm_eps = 0;
+  double score_scale = 0;          // of attention scores: normally 1 / sqrt(D)
   at::Tensor inverse_frequencies;  // [D / 2] float32, of the rotary embedding
 
   int64_t query_size() const { return num_query_heads * head_dim; }

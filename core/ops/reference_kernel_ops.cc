@@ -1,6 +1,5 @@
 #include "core/ops/reference_kernel_ops.h"
 
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -76,7 +75,7 @@ class ReferenceKernelOps : public KernelOps {
     input.num_query_heads = static_cast<int32_t>(model_.num_query_heads);
     input.num_kv_heads = static_cast<int32_t>(model_.num_kv_heads);
     input.head_dim = static_cast<int32_t>(model_.head_dim);
-    input.scale = 1 / std::sqrt(static_cast<double>(model_.head_dim));
+    input.scale = model_.score_scale;
     Store(kernels::reference::TreeAttention(input).out, out);
   }
 
