@@ -16,6 +16,18 @@ struct CudaGraph::Recording {
   at::cuda::CUDAGraph graph;
 };
 
+namespace {
+
+void EndAfterFailure(at::cuda::CUDAGraph& graph) {
+  try {
+    graph.capture_end();
+  } catch (const c10::Error&) {
+    // What failed first says more.
+  }
+}
+
+}  // namespace
+
 CudaGraph::CudaGraph(const std::function<void()>& body) : recording_(new Recording) {
   // The default stream cannot be recorded.
   const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
@@ -24,7 +36,13 @@ CudaGraph::CudaGraph(const std::function<void()>& body) : recording_(new Recordi
   body();
   stream.synchronize();
   recording_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
-  body();
+  try {
+    body();
+  } catch (...) {
+    // Left open, it would hold the allocator in the state of recording.
+    EndAfterFailure(recording_->graph);
+    throw;
+  }
   recording_->graph.capture_end();
 }
 
