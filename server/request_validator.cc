@@ -82,17 +82,13 @@ void CheckRouting(const RoutingFields& routing, int64_t max_mask_bytes, Violatio
 }
 
 // What the contract names and this version does not do yet.
-absl::Status CheckBuilt(const RequestHead& head, const DecodedQuestions& questions) {
+absl::Status CheckBuilt(const RequestHead& head) {
   Violations unbuilt;
   const auto check = [&unbuilt](std::string field, bool asked) {
     if (asked) {
       unbuilt.Add(std::move(field), "not built yet");
     }
   };
-  for (size_t i = 0; i < questions.kinds.size() && !unbuilt.full(); ++i) {
-    check(absl::StrCat("questions[", i, "].kind"), questions.kinds[i] != v1::QUESTION_KIND_PLAIN);
-  }
-  check("outputs.probabilities", head.outputs.probabilities);
   check("outputs.token_logprobs", head.outputs.token_logprobs);
   check("outputs.entropy", head.outputs.entropy);
   check("outputs.vocab_range", head.outputs.vocab_range);
@@ -118,15 +114,16 @@ OutputSelection SelectOutputs(const OutputsFields& outputs, const ModelInfo& mod
   selection.vectors = outputs.vectors;
   selection.vector_type = ToVectorType(outputs.vector_dtype);
   selection.normalize = outputs.normalize;
-  selection.scores = outputs.scores;
-  if (!outputs.vectors && !outputs.scores) {
+  selection.scores = outputs.scores || outputs.probabilities;
+  if (!outputs.vectors && !selection.scores) {
     selection.scores = model.num_labels > 0;
     selection.vectors = model.num_labels == 0;
   }
   return selection;
 }
 
-absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model, int64_t num_paths) {
+absl::Status CheckHeads(const OutputsFields& asked, const OutputSelection& outputs,
+                        const ModelInfo& model, int64_t num_paths) {
   Violations violations;
   if (outputs.vectors) {
     const int64_t vector_bytes = SaturatingMultiply(
@@ -136,9 +133,14 @@ absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model, 
                                                      kMaxVectorBytes, " of one answer"));
     }
   }
-  if (outputs.scores && model.num_labels == 0) {
+  if (asked.scores && model.num_labels == 0) {
     violations.Add("outputs.scores",
                    absl::StrCat("model ", model.name, " has no scoring head; it has: vectors"));
+  }
+  if (asked.probabilities && model.num_labels != 1) {
+    violations.Add("outputs.probabilities",
+                   absl::StrCat("model ", model.name, " has no head of one score; it has: vectors",
+                                model.num_labels > 0 ? ", label scores" : ""));
   }
   return violations.ToStatus();
 }
@@ -232,9 +234,9 @@ absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,
   CheckEnum("priority", head.priority, v1::Priority_IsValid(head.priority), &violations);
   CANOPY_RETURN_IF_ERROR(violations.ToStatus());
 
-  CANOPY_RETURN_IF_ERROR(CheckBuilt(head, request.questions));
+  CANOPY_RETURN_IF_ERROR(CheckBuilt(head));
   request.job.outputs = SelectOutputs(head.outputs, model);
-  CANOPY_RETURN_IF_ERROR(CheckHeads(request.job.outputs, model, head.counts.paths));
+  CANOPY_RETURN_IF_ERROR(CheckHeads(head.outputs, request.job.outputs, model, head.counts.paths));
   CANOPY_RETURN_IF_ERROR(CheckVersions(head, model));
   CANOPY_RETURN_IF_ERROR(CheckBackend(head.routing, model));
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -41,6 +42,9 @@ void Reserve(const ScoreJob& job, const ModelInfo& model, ScoreResult& result) {
                               static_cast<size_t>(VectorTypeBytes(job.outputs.vector_type)),
                           '\0');
   }
+  if (job.outputs.endpoints) {
+    result.endpoints.assign(num_paths * static_cast<size_t>(model.hidden_size), 0);
+  }
 }
 
 // A part's results, and where they go.
@@ -55,12 +59,15 @@ void Scatter(const PartResult& part, const std::vector<int32_t>& path_map, Score
   const size_t num_rows = part.paths.size();
   const size_t num_labels = part.output.scores.size() / num_rows;
   const size_t row_bytes = part.output.vectors.size() / num_rows;
+  const size_t hidden = part.output.endpoints.size() / num_rows;
   for (size_t row = 0; row < num_rows; ++row) {
     const auto plan_path = static_cast<size_t>(part.paths[row]);
     const size_t path = path_map.empty() ? plan_path : static_cast<size_t>(path_map[plan_path]);
     result.finite[path] = part.output.finite[row];
     std::copy_n(part.output.scores.begin() + static_cast<std::ptrdiff_t>(row * num_labels),
                 num_labels, result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels));
+    std::copy_n(part.output.endpoints.begin() + static_cast<std::ptrdiff_t>(row * hidden), hidden,
+                result.endpoints.begin() + static_cast<std::ptrdiff_t>(path * hidden));
     if (row_bytes > 0) {
       std::memcpy(&result.vectors[path * row_bytes], &part.output.vectors[row * row_bytes],
                   row_bytes);
@@ -164,6 +171,43 @@ Rerun CollectNonFinite(const PathBatch& batch, const std::vector<uint8_t>& finit
   return rerun;
 }
 
+bool HasDecision(const ScoreJob& job, const ModelInfo& model) {
+  return job.outputs.scores && model.score_head == ScoreHead::kDecision;
+}
+
+// The job whose parts are run: a head over whole questions waits for the vectors of all parts.
+ScoreJob PartsJob(const ScoreJob& job, const ModelInfo& model) {
+  ScoreJob parts = job;
+  if (HasDecision(job, model)) {
+    parts.outputs.scores = false;
+    parts.outputs.endpoints = true;
+  }
+  return parts;
+}
+
+// Scores from the collected endpoint vectors.
+absl::Status Decide(const ScoreJob& job, ModelRunner& runner, ScoreResult& result) {
+  CANOPY_RETURN_IF_ERROR(CheckWanted(job));
+  const Stopwatch running;
+  absl::StatusOr<std::vector<float>> scores =
+      runner.Decide({result.endpoints, result.finite, job.batch->question_offsets});
+  result.times.device_ms += running.ElapsedMs();
+  if (absl::IsResourceExhausted(scores.status())) {
+    return WithErrorReason(
+        absl::ResourceExhaustedError("a question has too many candidates for the device"),
+        "QUESTION_TOO_LARGE_FOR_DEVICE");
+  }
+  CANOPY_RETURN_IF_ERROR(scores.status());
+  result.scores = *std::move(scores);
+  result.endpoints = {};
+  for (size_t path = 0; path < result.scores.size(); ++path) {
+    if (!std::isfinite(result.scores[path])) {
+      result.finite[path] = 0;
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Gives every path that stayed unscored NaN in all its places, whatever the runner left there.
 void BlankUnscored(const ScoreJob& job, const ModelInfo& model, ScoreResult& result) {
   const auto num_labels = static_cast<size_t>(job.outputs.scores ? model.num_labels : 0);
@@ -202,9 +246,10 @@ absl::StatusOr<ScoreResult> RunJob(const ScoreJob& job, const RouteOptions& rout
   CANOPY_RETURN_IF_ERROR(CheckWanted(job));
   ScoreResult result;
   result.model = runner.info();
-  Reserve(job, *result.model, result);
-  CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan,
-                          RunHalving(job, job.batch, {}, route, max_batch_tokens, runner, result));
+  const ScoreJob parts = PartsJob(job, *result.model);
+  Reserve(parts, *result.model, result);
+  CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan, RunHalving(parts, job.batch, {}, route,
+                                                             max_batch_tokens, runner, result));
   result.counts = plan.counts();
   result.route = plan.route();
 
@@ -215,10 +260,13 @@ absl::StatusOr<ScoreResult> RunJob(const ScoreJob& job, const RouteOptions& rout
     RouteOptions path_by_path = route;
     path_by_path.backend = Backend::kPath;
     CANOPY_RETURN_IF_ERROR(
-        RunHalving(job, std::make_shared<const PathBatch>(std::move(rerun.batch)), rerun.path_map,
+        RunHalving(parts, std::make_shared<const PathBatch>(std::move(rerun.batch)), rerun.path_map,
                    path_by_path, max_batch_tokens, runner, result)
             .status());
     result.route.reason = Reason::kNonFiniteRerun;
+  }
+  if (HasDecision(job, *result.model)) {
+    CANOPY_RETURN_IF_ERROR(Decide(job, runner, result));
   }
   BlankUnscored(job, *result.model, result);
   return result;

@@ -26,7 +26,9 @@
 #include "core/ops/device.h"
 #include "core/ops/index_upload.h"
 #include "core/ops/torch_guard.h"
+#include "core/scoring/reranker.h"
 #include "core/scoring/reward.h"
+#include "core/scoring/set_head.h"
 #include "core/scoring/vectors.h"
 
 namespace canopy {
@@ -48,17 +50,31 @@ at::ScalarType ScalarTypeOf(VectorType type) {
 
 at::Tensor Bytes(const at::Tensor& tensor) { return tensor.contiguous().view(-1).view(at::kByte); }
 
+// What gives a model's scores; at most one is there.
+struct ScoringHeads {
+  std::optional<RewardHead> reward;
+  std::optional<YesNoHead> reranker;
+  std::optional<SetHead> decision;
+
+  // hidden [paths, hidden] -> [paths, labels] float32, where a single endpoint decides.
+  at::Tensor Score(const at::Tensor& hidden) const {
+    return reward.has_value() ? reward->Score(hidden) : reranker->Score(hidden);
+  }
+};
+
 class TorchRunner : public ModelRunner {
  public:
   TorchRunner(std::shared_ptr<const ModelInfo> info, std::unique_ptr<const TreeEncoder> encoder,
-              std::optional<RewardHead> reward)
-      : info_(std::move(info)), encoder_(std::move(encoder)), reward_(std::move(reward)) {}
+              ScoringHeads heads)
+      : info_(std::move(info)), encoder_(std::move(encoder)), heads_(std::move(heads)) {}
 
   std::shared_ptr<const ModelInfo> info() const override { return info_; }
 
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
-    if (outputs.scores && !reward_.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(info_->name, " has no scoring head"));
+    if (outputs.scores && !heads_.reward.has_value() && !heads_.reranker.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(info_->name, " has no scoring head",
+                       heads_.decision.has_value() ? " over single candidates" : ""));
     }
     CANOPY_ASSIGN_OR_RETURN(const at::Tensor hidden, encoder_->Encode(plan, plan.endpoints));
     return GuardTorch("scoring", [&]() -> absl::StatusOr<PartOutput> {
@@ -67,13 +83,23 @@ class TorchRunner : public ModelRunner {
     });
   }
 
+  absl::StatusOr<std::vector<float>> Decide(const DecisionInput& input) override {
+    if (!heads_.decision.has_value()) {
+      return absl::InternalError(absl::StrCat(info_->name, " has no decision head"));
+    }
+    return heads_.decision->ScoreSets({input.endpoints, input.finite, input.question_offsets});
+  }
+
  private:
-  // Heads and one copy down: finite flags, then scores, then vectors.
+  // Heads and one copy down: finite flags, then scores, endpoints and vectors.
   PartOutput Finish(const at::Tensor& hidden, const OutputSelection& outputs) const {
     at::Tensor finite = FiniteRows(hidden);
     std::vector<at::Tensor> results;
     if (outputs.scores) {
-      results.push_back(reward_->Score(hidden));
+      results.push_back(heads_.Score(hidden));
+    }
+    if (outputs.endpoints) {
+      results.push_back(hidden.to(at::kFloat));
     }
     if (outputs.vectors) {
       results.push_back(
@@ -99,6 +125,12 @@ class TorchRunner : public ModelRunner {
       std::memcpy(output.scores.data(), next, score_bytes);
       next += score_bytes;
     }
+    if (outputs.endpoints) {
+      output.endpoints.resize(static_cast<size_t>(hidden.numel()));
+      const size_t endpoint_bytes = output.endpoints.size() * sizeof(float);
+      std::memcpy(output.endpoints.data(), next, endpoint_bytes);
+      next += endpoint_bytes;
+    }
     if (outputs.vectors) {
       output.vectors.assign(next, bytes.const_data_ptr<uint8_t>() + bytes.numel());
     }
@@ -107,13 +139,15 @@ class TorchRunner : public ModelRunner {
 
   const std::shared_ptr<const ModelInfo> info_;
   const std::unique_ptr<const TreeEncoder> encoder_;
-  const std::optional<RewardHead> reward_;
+  const ScoringHeads heads_;
 };
 
 struct HostModel {
   ModelConfig config;
   WeightMap weights;
   std::string vocabulary_hash;
+  DecisionTemperatures temperatures;
+  std::optional<RerankerTokens> reranker;
 };
 
 absl::StatusOr<HostModel> OpenModel(const TorchRunnerOptions& options) {
@@ -125,11 +159,16 @@ absl::StatusOr<HostModel> OpenModel(const TorchRunnerOptions& options) {
   CANOPY_ASSIGN_OR_RETURN(const WeightSource weights,
                           synthetic ? MakeSyntheticWeights(config) : OpenCheckpoint(place));
   CANOPY_ASSIGN_OR_RETURN(WeightMap matched, MatchWeights(weights, config));
-  std::string vocabulary_hash;
+  HostModel model{config, std::move(matched), {}, {}, {}};
   if (!synthetic) {
-    CANOPY_ASSIGN_OR_RETURN(vocabulary_hash, VocabularyHash(place));
+    CANOPY_ASSIGN_OR_RETURN(model.vocabulary_hash, VocabularyHash(place));
+    CANOPY_ASSIGN_OR_RETURN(model.temperatures, LoadTemperatures(place));
+    CANOPY_ASSIGN_OR_RETURN(model.reranker, LoadRerankerTokens(place));
   }
-  return HostModel{config, std::move(matched), std::move(vocabulary_hash)};
+  if (options.reranker.has_value()) {
+    model.reranker = options.reranker;
+  }
+  return model;
 }
 
 absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const HostModel& model,
@@ -139,7 +178,7 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
   info.name = options.name;
   CANOPY_ASSIGN_OR_RETURN(info.fingerprint, model.weights.source.Fingerprint());
   info.architecture = config.architecture;
-  info.parameters = CountParameters(config);
+  info.parameters = model.weights.CountParameters();
   info.hidden_size = config.hidden_size;
   info.vocab_size = config.vocab_size;
   info.device = placement.device().str();
@@ -147,20 +186,51 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
       options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(info.device);
   info.max_path_tokens = std::min(config.max_position_embeddings, max_batch_tokens);
   info.num_labels = config.num_labels;
+  if (model.weights.has_decision_head) {
+    info.num_labels = 1;
+    info.score_head = ScoreHead::kDecision;
+  } else if (model.reranker.has_value()) {
+    info.num_labels = 1;
+    info.score_head = ScoreHead::kReranker;
+  }
+  const DecisionTemperatures& temperatures = model.temperatures;
+  info.temperatures = {temperatures.boolean, temperatures.choice, temperatures.score};
   info.dtype = placement.dtype() == at::kFloat ? "float32" : "bfloat16";
   info.vocabulary_hash = model.vocabulary_hash;
   return info;
 }
 
-absl::StatusOr<std::optional<RewardHead>> LoadReward(const HostModel& model, at::Device device) {
-  const TensorView* weight = model.weights.Find("score.weight");
-  if (weight == nullptr) {
-    return std::nullopt;
-  }
-  return GuardTorch("loading the reward head", [&]() -> absl::StatusOr<std::optional<RewardHead>> {
+absl::StatusOr<RewardHead> LoadReward(const TensorView& weight, at::Device device) {
+  return GuardTorch("loading the reward head", [&]() -> absl::StatusOr<RewardHead> {
     const c10::InferenceMode inference;
-    return RewardHead(UploadWeight(*weight, at::TensorOptions().dtype(at::kFloat).device(device)));
+    return RewardHead(UploadWeight(weight, at::TensorOptions().dtype(at::kFloat).device(device)));
   });
+}
+
+absl::StatusOr<YesNoHead> LoadReranker(const HostModel& model, at::Device device) {
+  if (model.config.head != ModelHead::kLanguageModel || model.weights.has_decision_head) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "reranker tokens need a language model; this is a ",
+        model.weights.has_decision_head ? "typed-decision model" : model.config.architecture));
+  }
+  const TensorView* head = model.weights.Find("lm_head.weight");
+  return YesNoHead::Load(head != nullptr ? *head : *model.weights.Find("embed_tokens.weight"),
+                         *model.reranker, device);
+}
+
+absl::StatusOr<ScoringHeads> LoadHeads(const HostModel& model, at::Device device) {
+  ScoringHeads heads;
+  if (model.reranker.has_value()) {
+    CANOPY_ASSIGN_OR_RETURN(heads.reranker, LoadReranker(model, device));
+  }
+  if (model.weights.has_decision_head) {
+    CANOPY_ASSIGN_OR_RETURN(heads.decision, SetHead::Load(model.weights, device));
+  }
+  if (const TensorView* weight = model.weights.Find("score.weight"); weight != nullptr) {
+    CANOPY_ASSIGN_OR_RETURN(RewardHead reward, LoadReward(*weight, device));
+    heads.reward.emplace(std::move(reward));
+  }
+  return heads;
 }
 
 }  // namespace
@@ -184,9 +254,9 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOp
   CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const TreeEncoder> encoder,
                           TreeEncoder::Create(model.config, model.weights, placement));
   info.fused_supported = encoder->fused_status().ok();
-  CANOPY_ASSIGN_OR_RETURN(std::optional<RewardHead> reward, LoadReward(model, device));
+  CANOPY_ASSIGN_OR_RETURN(ScoringHeads heads, LoadHeads(model, device));
   return std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
-                                       std::move(encoder), std::move(reward));
+                                       std::move(encoder), std::move(heads));
 }
 
 }  // namespace canopy

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/decision.h"
 #include "core/tree/path_batch.h"
 #include "core/tree/route.h"
 
@@ -26,6 +27,15 @@ struct OutputSelection {
   VectorType vector_type = VectorType::kFloat32;
   bool normalize = false;  // vectors of L2 norm 1
   bool scores = false;
+  // The vectors that ModelRunner::Decide reads; for the engine to ask for.
+  bool endpoints = false;
+};
+
+// What computes a model's scores.
+enum class ScoreHead {
+  kReward,    // a linear map of the endpoint vector
+  kDecision,  // a head over all candidates of a question; its scores come from ModelRunner::Decide
+  kReranker,  // the share of one of two vocabulary logits at the endpoint
 };
 
 // A model that is loaded. Immutable.
@@ -38,9 +48,11 @@ struct ModelInfo {
   int64_t hidden_size = 0;
   int64_t vocab_size = 0;
   int64_t max_path_tokens = 0;  // the smaller of the model's positions and the token budget
-  int64_t num_labels = 0;       // of the reward head; 0 = none
-  std::string dtype;            // "float32" or "bfloat16"
-  std::string device;           // "cpu" or "cuda:N"
+  int64_t num_labels = 0;       // scores of a candidate; 0 = no scoring head
+  ScoreHead score_head = ScoreHead::kReward;  // where num_labels is not 0
+  KindTemperatures temperatures;
+  std::string dtype;   // "float32" or "bfloat16"
+  std::string device;  // "cpu" or "cuda:N"
   bool tree_supported = true;
   std::string support_reason;    // why not
   bool fused_supported = false;  // whether Backend::kFused runs on this model and device
@@ -75,9 +87,10 @@ struct StageTimes {
 struct ScoreResult {
   std::shared_ptr<const ModelInfo> model;
   // Paths in request order. A path that is not finite has NaN in all its places.
-  std::vector<float> scores;    // [paths, num_labels]; empty when not asked for
-  std::string vectors;          // [paths, hidden_size] in the type asked for; empty likewise
-  std::vector<uint8_t> finite;  // [paths]; 0 = unscored
+  std::vector<float> scores;     // [paths, num_labels]; empty when not asked for
+  std::string vectors;           // [paths, hidden_size] in the type asked for; empty likewise
+  std::vector<uint8_t> finite;   // [paths]; 0 = unscored
+  std::vector<float> endpoints;  // [paths, hidden_size] while the engine collects them, then empty
   PlanCounts counts;
   Route route;
   int64_t computed_tokens = 0;  // slots that the device ran, padding and reruns included

@@ -260,7 +260,7 @@ TEST(ScoreTest, ModelsAreDescribed) {
   grpc::ClientContext context;
   v1::ListModelsResponse models;
   ASSERT_TRUE(server.stub().ListModels(&context, {}, &models).ok());
-  ASSERT_EQ(models.models_size(), 4);
+  ASSERT_EQ(models.models_size(), 5);
   const v1::Model& first = models.models(0);
   EXPECT_EQ(first.name(), "reward");
   EXPECT_EQ(first.version(), 1U);

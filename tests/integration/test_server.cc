@@ -37,6 +37,9 @@ server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls) {
     } else if (model.source == "path") {
       info.tree_supported = false;
       info.support_reason = "sliding-window layers";
+    } else if (model.source == "decision") {
+      info.score_head = ScoreHead::kDecision;
+      info.temperatures = {0.5, 2, 4};
     } else if (model.source != "reward") {
       return absl::NotFoundError("no such fake");
     }
@@ -48,7 +51,7 @@ server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls) {
 
 server::ServerOptions FakeServerOptions() {
   server::ServerOptions options;
-  for (const char* name : {"reward", "labels", "vectors", "path"}) {
+  for (const char* name : {"reward", "labels", "vectors", "path", "decision"}) {
     options.models.push_back({name, name});
   }
   options.listen = "127.0.0.1:0";

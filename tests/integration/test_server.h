@@ -19,10 +19,11 @@
 namespace canopy::testing {
 
 // Loads fakes. A model's source chooses its kind: "reward" (one label), "labels" (three), "vectors"
-// (no scoring head), or "path" (one label, tree backends unsupported).
+// (no scoring head), "path" (one label, tree backends unsupported), or "decision" (a head over
+// whole questions, with temperatures 0.5, 2 and 4 for boolean, choice and score).
 server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls);
 
-// Options with all four fakes, "reward" first, on free ports.
+// Options with all fakes, "reward" first, on free ports.
 server::ServerOptions FakeServerOptions();
 
 class TestServer {

@@ -5,6 +5,7 @@
 #ifndef TESTS_TESTING_FAKE_RUNNER_H_
 #define TESTS_TESTING_FAKE_RUNNER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,6 +24,10 @@ namespace canopy::testing {
 // What a FakeRunner answers for a path: multiples of 1/8 in [-1, 1], exact in every VectorType.
 float FakeScore(absl::Span<const int32_t> path, int64_t label);
 std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_size);
+
+// What a fake whose score_head is kDecision answers for candidate `index` of a question: the first
+// element of its own vector, plus the second of every candidate's. Exact too.
+float FakeDecision(const std::vector<std::vector<float>>& vectors, size_t index);
 
 // A model of 8 hidden units, 1,000 tokens, paths up to 2,048 and one label.
 ModelInfo FakeModelInfo();
@@ -58,6 +63,8 @@ class FakeRunner : public ModelRunner {
 
   // INTERNAL for a plan that breaks the ancestor rule or has wrong position ids.
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override;
+
+  absl::StatusOr<std::vector<float>> Decide(const DecisionInput& input) override;
 
  private:
   const std::shared_ptr<const ModelInfo> info_;
