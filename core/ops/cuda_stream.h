@@ -4,8 +4,8 @@
 
 #include "cuda_runtime_api.h"
 
-// A build against a LibTorch without CUDA has no CUDA tensors, and nothing here is ever called.
-#if defined(CANOPY_TORCH_HAS_CUDA) && __has_include("cuda_runtime.h")
+// A build without CUDA's headers or against a LibTorch without CUDA has no kernels to launch.
+#if defined(CANOPY_TORCH_HAS_CUDA) && !defined(KERNELS_NO_CUDA)
 #define CANOPY_CUDA_STREAMS 1
 #include "c10/cuda/CUDAStream.h"
 #else
