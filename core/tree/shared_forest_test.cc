@@ -1,6 +1,7 @@
 #include "core/tree/shared_forest.h"
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <vector>
 
