@@ -68,6 +68,7 @@ class EngineTest : public ::testing::Test {
     auto batch = std::make_shared<PathBatch>();
     for (int question = 0; question < num_questions; ++question) {
       std::vector<std::vector<int32_t>> suffixes;
+      suffixes.reserve(static_cast<size_t>(num_candidates));
       for (int candidate = 0; candidate < num_candidates; ++candidate) {
         suffixes.push_back(draw(1 + static_cast<int>(random() % 7)));
       }
@@ -149,8 +150,9 @@ TEST_F(EngineTest, CutsLargeRequestsAndMergesTheParts) {
     ExpectScores(*batch, *result);
     const std::vector<float> last =
         FakeVector(Path(*batch, 4, batch->num_paths() - 1), FakeModelInfo().hidden_size);
-    EXPECT_EQ(std::memcmp(result->vectors.data() + result->vectors.size() - 32, last.data(), 32),
-              0);
+    std::vector<float> row(last.size());
+    std::memcpy(row.data(), result->vectors.data() + result->vectors.size() - 32, 32);
+    EXPECT_EQ(row, last);
   }
 }
 
