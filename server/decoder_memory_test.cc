@@ -67,8 +67,9 @@ absl::StatusCode Decode(const std::string& name, const std::string& bytes) {
   const std::shared_ptr<const ModelInfo> model = Model();
   const int64_t before = g_live_bytes;
   g_peak_bytes = before;
-  const auto request =
-      PrepareRequest(bytes, RequestLimits(), [&model](absl::string_view) { return model; });
+  const auto request = PrepareRequest(bytes, RequestLimits(), [&model](absl::string_view) {
+    return std::shared_ptr<const ModelInfo>(model);
+  });
   const int64_t peak = g_peak_bytes - before;
   EXPECT_LE(peak, 8 * static_cast<int64_t>(bytes.size()) + kSlackBytes)
       << name << ": " << bytes.size() << " bytes, " << request.status();

@@ -32,7 +32,7 @@ class FlagParserTest : public ::testing::Test {
   }
 
   static std::string WriteFile(const std::string& text) {
-    const std::string path = absl::StrCat(::testing::TempDir(), "/flags");
+    std::string path = absl::StrCat(::testing::TempDir(), "/flags");
     std::ofstream(path) << text;
     return path;
   }

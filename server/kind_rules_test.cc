@@ -19,6 +19,7 @@ PathBatch Batch(const std::vector<std::vector<int32_t>>& candidates) {
 
 std::vector<std::vector<int32_t>> Distinct(int32_t count) {
   std::vector<std::vector<int32_t>> candidates;
+  candidates.reserve(static_cast<size_t>(count));
   for (int32_t i = 0; i < count; ++i) {
     candidates.push_back({5, i});
   }

@@ -79,6 +79,7 @@ std::vector<float> ExpectedScores() {
   std::vector<float> scores;
   for (const auto& paths : questions) {
     std::vector<std::vector<float>> vectors;
+    vectors.reserve(paths.size());
     for (const std::vector<int32_t>& path : paths) {
       vectors.push_back(FakeVector(path, 8));
     }

@@ -20,6 +20,7 @@ void ForEachList(const std::vector<float>& values, size_t max_size,
     std::vector<size_t> digits(size, 0);
     for (bool more = true; more;) {
       std::vector<float> list;
+      list.reserve(size);
       for (const size_t digit : digits) {
         list.push_back(values[digit]);
       }

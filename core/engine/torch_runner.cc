@@ -24,6 +24,7 @@
 #include "core/model/weight_schema.h"
 #include "core/model/weights.h"
 #include "core/ops/device.h"
+#include "core/ops/index_upload.h"
 #include "core/ops/torch_guard.h"
 #include "core/scoring/reranker.h"
 #include "core/scoring/reward.h"
@@ -111,7 +112,7 @@ class TorchRunner : public ModelRunner {
       parts.push_back(Bytes(result));
     }
     parts.front() = Bytes(parts.front());
-    const at::Tensor bytes = at::cat(parts).cpu();
+    const at::Tensor bytes = CopyToHost(at::cat(parts));
 
     PartOutput output;
     const uint8_t* next = bytes.const_data_ptr<uint8_t>();
@@ -258,6 +259,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOp
   CANOPY_ASSIGN_OR_RETURN(ModelInfo info, DescribeModel(options, model, placement));
   CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const TreeEncoder> encoder,
                           TreeEncoder::Create(model.config, model.weights, placement));
+  info.fused_supported = encoder->fused_status().ok();
   CANOPY_ASSIGN_OR_RETURN(ScoringHeads heads, LoadHeads(model, device));
   return std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
                                        std::move(encoder), std::move(heads));

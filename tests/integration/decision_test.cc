@@ -33,9 +33,9 @@ v1::ScoreRequest TypedRequest(const std::string& model) {
   request.mutable_outputs()->set_probabilities(true);
   uint32_t token = 1;
   for (const v1::QuestionKind kind : kKinds) {
-    std::vector<std::vector<uint32_t>> candidates;
-    for (int i = 0; i < (kind == v1::QUESTION_KIND_BOOLEAN ? 2 : 5); ++i) {
-      candidates.push_back({token++});
+    std::vector<std::vector<uint32_t>> candidates(kind == v1::QUESTION_KIND_BOOLEAN ? 2 : 5);
+    for (std::vector<uint32_t>& tokens : candidates) {
+      tokens = {token++};
     }
     v1::Question* question = AddQuestion(&request, {900, token++}, candidates);
     question->set_kind(kind);
