@@ -1,14 +1,10 @@
 #include "core/engine/torch_runner.h"
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "ATen/core/Tensor.h"
-#include "ATen/ops/cat.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "c10/core/InferenceMode.h"
 #include "core/base/status_macros.h"
+#include "core/engine/part_heads.h"
 #include "core/engine/vocabulary_hash.h"
 #include "core/model/checkpoint.h"
 #include "core/model/model_config.h"
@@ -25,89 +22,42 @@
 #include "core/model/weights.h"
 #include "core/ops/device.h"
 #include "core/ops/torch_guard.h"
-#include "core/scoring/reward.h"
-#include "core/scoring/vectors.h"
+#include "core/scoring/output_rows.h"
 
 namespace canopy {
 namespace {
 
 constexpr absl::string_view kSyntheticPrefix = "synthetic:";
 
-at::ScalarType ScalarTypeOf(VectorType type) {
-  switch (type) {
-    case VectorType::kBFloat16:
-      return at::kBFloat16;
-    case VectorType::kFloat16:
-      return at::kHalf;
-    case VectorType::kFloat32:
-      break;
-  }
-  return at::kFloat;
-}
-
-at::Tensor Bytes(const at::Tensor& tensor) { return tensor.contiguous().view(-1).view(at::kByte); }
-
 class TorchRunner : public ModelRunner {
  public:
   TorchRunner(std::shared_ptr<const ModelInfo> info, std::unique_ptr<const TreeEncoder> encoder,
-              std::optional<RewardHead> reward)
-      : info_(std::move(info)), encoder_(std::move(encoder)), reward_(std::move(reward)) {}
+              ModelHeads heads)
+      : info_(std::move(info)), encoder_(std::move(encoder)), heads_(std::move(heads)) {}
 
   std::shared_ptr<const ModelInfo> info() const override { return info_; }
 
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
-    if (outputs.scores && !reward_.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(info_->name, " has no scoring head"));
-    }
-    CANOPY_ASSIGN_OR_RETURN(const at::Tensor hidden, encoder_->Encode(plan, plan.endpoints));
+    CANOPY_RETURN_IF_ERROR(CheckHeads(outputs, *info_));
+    const OutputRows rows =
+        PlanOutputRows(plan, {outputs.distributions(), outputs.values, outputs.scope});
+    CANOPY_ASSIGN_OR_RETURN(const at::Tensor hidden, encoder_->Encode(plan, rows.slots));
     return GuardTorch("scoring", [&]() -> absl::StatusOr<PartOutput> {
       const c10::InferenceMode inference;
-      return Finish(hidden, outputs);
+      return ComputeOutputs(heads_, {hidden, rows, static_cast<int64_t>(plan.endpoints.size())},
+                            outputs);
     });
   }
 
  private:
-  // Heads and one copy down: finite flags, then scores, then vectors.
-  PartOutput Finish(const at::Tensor& hidden, const OutputSelection& outputs) const {
-    at::Tensor finite = FiniteRows(hidden);
-    std::vector<at::Tensor> results;
-    if (outputs.scores) {
-      results.push_back(reward_->Score(hidden));
-    }
-    if (outputs.vectors) {
-      results.push_back(
-          EndpointVectors(hidden, ScalarTypeOf(outputs.vector_type), outputs.normalize));
-    }
-    // A finite hidden state may still overflow in a head or in float16.
-    std::vector<at::Tensor> parts = {finite};
-    for (const at::Tensor& result : results) {
-      parts.front() = parts.front().logical_and(FiniteRows(result));
-      parts.push_back(Bytes(result));
-    }
-    parts.front() = Bytes(parts.front());
-    const at::Tensor bytes = at::cat(parts).cpu();
-
-    PartOutput output;
-    const uint8_t* next = bytes.const_data_ptr<uint8_t>();
-    const auto num_paths = static_cast<size_t>(hidden.size(0));
-    output.finite.assign(next, next + num_paths);
-    next += num_paths;
-    if (outputs.scores) {
-      output.scores.resize(num_paths * static_cast<size_t>(info_->num_labels));
-      const size_t score_bytes = output.scores.size() * sizeof(float);
-      std::memcpy(output.scores.data(), next, score_bytes);
-      next += score_bytes;
-    }
-    if (outputs.vectors) {
-      output.vectors.assign(next, bytes.const_data_ptr<uint8_t>() + bytes.numel());
-    }
-    return output;
-  }
-
   const std::shared_ptr<const ModelInfo> info_;
   const std::unique_ptr<const TreeEncoder> encoder_;
-  const std::optional<RewardHead> reward_;
+  const ModelHeads heads_;
 };
+
+bool HasLanguageModelHead(const ModelConfig& config) {
+  return config.architecture == Architecture::kQwen3ForCausalLM;
+}
 
 struct HostModel {
   ModelConfig config;
@@ -138,27 +88,35 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
   info.name = options.name;
   CANOPY_ASSIGN_OR_RETURN(info.fingerprint, model.weights.source.Fingerprint());
   info.architecture = std::string(ArchitectureName(config.architecture));
-  info.parameters = CountParameters(config);
+  info.parameters = CountParameters(model.weights);
   info.hidden_size = config.hidden_size;
   info.vocab_size = config.vocab_size;
   info.device = placement.device().str();
   const int64_t max_batch_tokens =
       options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(info.device);
   info.max_path_tokens = std::min(config.max_position_embeddings, max_batch_tokens);
-  info.num_labels = config.num_labels;
+  // A language model's folder may hold a reward head too.
+  const TensorView* score = model.weights.Find("score.weight");
+  info.num_labels = score == nullptr ? 0 : score->shape[0];
+  info.has_lm_head = HasLanguageModelHead(config);
   info.dtype = placement.dtype() == at::kFloat ? "float32" : "bfloat16";
   info.vocabulary_hash = model.vocabulary_hash;
   return info;
 }
 
-absl::StatusOr<std::optional<RewardHead>> LoadReward(const HostModel& model, at::Device device) {
-  const TensorView* weight = model.weights.Find("score.weight");
-  if (weight == nullptr) {
-    return std::nullopt;
-  }
-  return GuardTorch("loading the reward head", [&]() -> absl::StatusOr<std::optional<RewardHead>> {
+absl::StatusOr<ModelHeads> LoadHeads(const HostModel& model, const TreeEncoder& encoder) {
+  return GuardTorch("loading the heads", [&]() -> absl::StatusOr<ModelHeads> {
     const c10::InferenceMode inference;
-    return RewardHead(UploadWeight(*weight, at::TensorOptions().dtype(at::kFloat).device(device)));
+    ModelHeads heads;
+    if (const TensorView* weight = model.weights.Find("score.weight")) {
+      heads.reward.emplace(UploadWeight(*weight, encoder.options().dtype(at::kFloat)));
+    }
+    if (HasLanguageModelHead(model.config)) {
+      const TensorView* weight = model.weights.Find("lm_head.weight");
+      heads.language_model.emplace(weight == nullptr ? encoder.embedding()
+                                                     : UploadWeight(*weight, encoder.options()));
+    }
+    return heads;
   });
 }
 
@@ -182,9 +140,9 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOp
   CANOPY_ASSIGN_OR_RETURN(ModelInfo info, DescribeModel(options, model, placement));
   CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const TreeEncoder> encoder,
                           TreeEncoder::Create(model.config, model.weights, placement));
-  CANOPY_ASSIGN_OR_RETURN(std::optional<RewardHead> reward, LoadReward(model, device));
+  CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadHeads(model, *encoder));
   return std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
-                                       std::move(encoder), std::move(reward));
+                                       std::move(encoder), std::move(heads));
 }
 
 }  // namespace canopy

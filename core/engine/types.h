@@ -12,6 +12,7 @@
 
 #include "core/tree/path_batch.h"
 #include "core/tree/route.h"
+#include "core/tree/token_reads.h"
 
 namespace canopy {
 
@@ -26,6 +27,37 @@ struct OutputSelection {
   VectorType vector_type = VectorType::kFloat32;
   bool normalize = false;  // vectors of L2 norm 1
   bool scores = false;
+
+  // Per-token outputs, of the tokens in scope.
+  bool token_logprobs = false;
+  bool entropy = false;
+  bool vocab_range = false;  // smallest and largest raw logit
+  int32_t top_logprobs = 0;  // most likely tokens at each position; 0 = none
+  bool values = false;       // a one-label head at every token
+  TokenScope scope = TokenScope::kCandidate;
+  float temperature = 1;  // of log-probs and entropy; > 0
+
+  // Whether any of them reads the distribution that a token came from.
+  bool distributions() const {
+    return token_logprobs || entropy || vocab_range || top_logprobs > 0;
+  }
+};
+
+// What was read from the distributions of scored tokens. A list that was not asked for is empty.
+struct TokenOutputs {
+  TokenEntries entries;
+  std::vector<float> logprobs;      // [entries] of the token itself
+  std::vector<float> entropy;       // [entries] in nats
+  std::vector<float> min_logit;     // [entries] raw
+  std::vector<float> max_logit;     // [entries] raw
+  std::vector<int32_t> top_ids;     // [entries, top_logprobs], best first; ties to the lower id
+  std::vector<float> top_logprobs;  // [entries, top_logprobs]
+};
+
+// The value of each token in scope, the path's first token included.
+struct ValueOutputs {
+  TokenEntries entries;
+  std::vector<float> values;  // [entries]
 };
 
 // A model that is loaded. Immutable.
@@ -39,6 +71,7 @@ struct ModelInfo {
   int64_t vocab_size = 0;
   int64_t max_path_tokens = 0;  // the smaller of the model's positions and the token budget
   int64_t num_labels = 0;       // of the reward head; 0 = none
+  bool has_lm_head = false;     // gives log-probs; a head of one label gives values
   std::string dtype;            // "float32" or "bfloat16"
   std::string device;           // "cpu" or "cuda:N"
   bool tree_supported = true;
@@ -76,6 +109,8 @@ struct ScoreResult {
   // Paths in request order. A path that is not finite has NaN in all its places.
   std::vector<float> scores;    // [paths, num_labels]; empty when not asked for
   std::string vectors;          // [paths, hidden_size] in the type asked for; empty likewise
+  TokenOutputs tokens;          // entries are empty unless distributions() were asked for
+  ValueOutputs values;          // likewise for values
   std::vector<uint8_t> finite;  // [paths]; 0 = unscored
   PlanCounts counts;
   Route route;

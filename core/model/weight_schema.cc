@@ -88,6 +88,12 @@ absl::Status CheckTiedHead(const TensorView& head, const TensorView& embedding) 
   return absl::OkStatus();
 }
 
+// What a reward head that a language model carries must be; it says itself how many labels it has.
+TensorSpec RewardHeadBeside(const ModelConfig& config, const TensorView& head) {
+  const int64_t num_labels = head.shape.empty() ? 1 : std::max<int64_t>(head.shape[0], 1);
+  return {kClassifierHead, {num_labels, config.hidden_size}, /*in_backbone=*/false};
+}
+
 void AppendMismatch(absl::string_view kind, const std::vector<std::string>& names,
                     std::string* message) {
   if (names.empty()) {
@@ -143,6 +149,14 @@ int64_t CountParameters(const ModelConfig& config) {
   return total;
 }
 
+int64_t CountParameters(const WeightMap& weights) {
+  int64_t total = 0;
+  for (const auto& [name, tensor] : weights.tensors) {
+    total += static_cast<int64_t>(tensor.bytes.size()) / DTypeBytes(tensor.dtype);
+  }
+  return total;
+}
+
 const TensorView* WeightMap::Find(absl::string_view canonical_name) const {
   const auto found = tensors.find(canonical_name);
   return found == tensors.end() ? nullptr : &found->second;
@@ -170,6 +184,12 @@ absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelCo
   if (tied && head != nullptr) {
     CANOPY_RETURN_IF_ERROR(CheckTiedHead(*head, *source.Find(prefix + kEmbedding)));
     used.insert(head->name);
+  }
+  const TensorView* reward = source.Find(kClassifierHead);
+  if (config.architecture == Architecture::kQwen3ForCausalLM && reward != nullptr) {
+    CheckTensor(*reward, RewardHeadBeside(config, *reward), &mismatches);
+    used.insert(reward->name);
+    map.tensors.emplace(kClassifierHead, *reward);
   }
   for (const TensorView& tensor : source.tensors()) {
     if (used.count(tensor.name) == 0) {

@@ -37,9 +37,13 @@ struct WeightMap {
   const TensorView* Find(absl::string_view canonical_name) const;
 };
 
+// Elements of all of them.
+int64_t CountParameters(const WeightMap& weights);
+
 // Matches names, shapes and dtypes (F32 and BF16, mixed as they come) one to one. The backbone is
 // stored with the prefix "model." or with none, all of it. A tied language model may store
 // `lm_head.weight` too when its bytes equal the embedding's (published folders do); it is left out.
+// A language model may hold `score.weight` [labels, hidden] too, a reward head trained beside it.
 //
 // DATA_LOSS with at most 8 names of each kind and their number when tensors are missing,
 // unexpected, of another shape or of another dtype.
