@@ -1,5 +1,9 @@
 #include "server/model_message.h"
 
+#include <string>
+#include <utility>
+
+#include "server/output_checks.h"
 #include "server/version.h"
 
 namespace canopy::server {
@@ -14,9 +18,8 @@ v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
   model.set_hidden_size(static_cast<uint64_t>(info.hidden_size));
   model.set_vocab_size(static_cast<uint64_t>(info.vocab_size));
   model.set_max_path_tokens(static_cast<uint64_t>(info.max_path_tokens));
-  model.add_heads("vectors");
-  if (info.num_labels > 0) {
-    model.add_heads("reward");
+  for (std::string& head : HeadNames(info)) {
+    model.add_heads(std::move(head));
   }
   model.set_dtype(info.dtype);
   model.set_device(info.device);

@@ -34,6 +34,8 @@ server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls) {
     } else if (model.source == "vectors") {
       info.num_labels = 0;
       info.vocabulary_hash = "";
+    } else if (model.source == "language") {
+      info.has_lm_head = true;
     } else if (model.source == "path") {
       info.tree_supported = false;
       info.support_reason = "sliding-window layers";
@@ -48,7 +50,7 @@ server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls) {
 
 server::ServerOptions FakeServerOptions() {
   server::ServerOptions options;
-  for (const char* name : {"reward", "labels", "vectors", "path"}) {
+  for (const char* name : {"reward", "labels", "vectors", "path", "language"}) {
     options.models.push_back({name, name});
   }
   options.listen = "127.0.0.1:0";

@@ -19,10 +19,11 @@
 namespace canopy::testing {
 
 // Loads fakes. A model's source chooses its kind: "reward" (one label), "labels" (three), "vectors"
-// (no scoring head), or "path" (one label, tree backends unsupported).
+// (no scoring head), "path" (one label, tree backends unsupported), or "language" (one label and a
+// language-model head).
 server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls);
 
-// Options with all four fakes, "reward" first, on free ports.
+// Options with all five fakes, "reward" first, on free ports.
 server::ServerOptions FakeServerOptions();
 
 class TestServer {
