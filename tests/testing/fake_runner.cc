@@ -338,7 +338,9 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
       AppendVector(vector, outputs.vector_type, &output.vectors);
     }
   }
-  AppendTokens(plan, slots, outputs, &output);
+  if (outputs.distributions() || outputs.values) {
+    AppendTokens(plan, slots, outputs, &output);
+  }
   return output;
 }
 
