@@ -21,6 +21,12 @@ alias(
 )
 """
 
+def _has_headers(home):
+    # LibTorch's runtime package lacks the crt headers that its own headers include.
+    include = home.get_child("include")
+    return (include.get_child("cuda_runtime_api.h").exists and
+            include.get_child("crt").get_child("host_defines.h").exists)
+
 def _candidates(repository_ctx):
     """Folders that look like a CUDA installation."""
     found = []
@@ -32,7 +38,7 @@ def _candidates(repository_ctx):
     home = repository_ctx.os.environ.get("CUDA_HOME", "")
     if home:
         found.append(repository_ctx.path(home))
-    return [path for path in found if path.get_child("include").get_child("cuda_runtime_api.h").exists]
+    return [path for path in found if _has_headers(path)]
 
 def _static_runtime(home):
     for folder in ["lib", "lib64"]:
@@ -53,7 +59,7 @@ def _cuda_repository_impl(repository_ctx):
         linkopts = [str(_static_runtime(home)), "-ldl", "-lrt", "-lpthread"]
         build += _RUNTIME.format(linkopts = ", ".join(["\"%s\"" % option for option in linkopts]))
     elif homes:
-        # Headers alone, as a CUDA build of LibTorch brings them.
+        # Headers alone.
         repository_ctx.symlink(homes[0].get_child("include"), "include")
         build += _RUNTIME.format(linkopts = "")
     else:

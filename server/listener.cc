@@ -4,10 +4,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "grpc/impl/codegen/grpc_types.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
-#include "server/address.h"
 #include "server/health.h"
 #include "server/reflection_guard.h"
 
@@ -29,8 +29,6 @@ void SetArguments(const ListenerOptions& options, grpc::ServerBuilder* builder) 
   // A few compressed bytes may stand for gigabytes, and gRPC limits a message only once it is open.
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  // Otherwise a second server could bind the same port and get half of the connections.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
@@ -56,14 +54,25 @@ absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Ser
     listener.no_service = std::make_unique<grpc::CallbackGenericService>();
     builder.RegisterCallbackGenericService(listener.no_service.get());
   }
-  int port = 0;
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<ListenSocket> socket,
+                          ListenSocket::Open(options.address));
+  auto sink = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   listener.server = builder.BuildAndStart();
-  if (listener.server == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address));
+  if (listener.server == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot start a gRPC server on ", options.address));
   }
-  listener.address = WithPort(options.address, port);
+  listener.acceptor = std::make_unique<ConnectionAcceptor>(std::move(socket), std::move(sink),
+                                                           options.connection_refused);
   return listener;
+}
+
+void Listener::Shutdown(std::chrono::milliseconds grace) {
+  if (acceptor != nullptr) {
+    acceptor->Stop();
+    server->Shutdown(std::chrono::system_clock::now() + grace);
+  }
 }
 
 }  // namespace canopy::server

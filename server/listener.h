@@ -2,6 +2,8 @@
 #ifndef SERVER_LISTENER_H_
 #define SERVER_LISTENER_H_
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -9,6 +11,7 @@
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
+#include "server/connection_acceptor.h"
 
 namespace canopy::server {
 
@@ -17,13 +20,21 @@ struct ListenerOptions {
   int max_request_bytes = 0;       // of one message; larger ones are gRPC's RESOURCE_EXHAUSTED
   int max_concurrent_streams = 0;  // calls in flight of one connection
   bool reflection = false;
+  std::function<void()> connection_refused;  // called for each; may be null
 };
 
+// Destroyed from the last member to the first, as gRPC wants it.
 struct Listener {
   // Answers UNIMPLEMENTED where no service is given: gRPC starts no server without one.
   std::unique_ptr<grpc::CallbackGenericService> no_service;
   std::unique_ptr<grpc::Server> server;
-  std::string address;  // with the bound port
+  std::unique_ptr<ConnectionAcceptor> acceptor;
+
+  // HOST:PORT with the bound port; '' = not started.
+  std::string address() const { return acceptor == nullptr ? "" : acceptor->address(); }
+  // Takes no more connections, ends those that are open, and cancels calls that are still in flight
+  // after `grace`. Returns when all calls have ended.
+  void Shutdown(std::chrono::milliseconds grace);
 };
 
 // Starts to answer calls to `service` (not owned, null = none) and to the health service.

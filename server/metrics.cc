@@ -91,6 +91,8 @@ Metrics::Metrics()
       queued_requests_(Family(prometheus::BuildGauge(), *registry_, "canopy_queued_requests",
                               "Requests that wait for the device.")
                            .Add({})),
+      refused_connections_(AddCounter("canopy_refused_connections_total",
+                                      "Connections turned away for want of descriptors.")),
       paths_(AddCounter("canopy_paths_total", "Candidate paths of scored requests.")),
       unscored_paths_(AddCounter("canopy_unscored_paths_total",
                                  "Candidate paths whose result was not finite.")),

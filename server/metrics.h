@@ -47,6 +47,8 @@ class Metrics {
   void CallFinished(Method method, grpc::StatusCode code);
   // The client of an unanswered call went away, or its deadline passed.
   void CallAbandoned(Method method);
+  // A connection was turned away because descriptors are scarce.
+  void ConnectionRefused() { refused_connections_.Increment(); }
   void Observe(const ScoreObservation& observation);
 
   // Shown as they are from now on.
@@ -72,6 +74,7 @@ class Metrics {
   prometheus::Family<prometheus::Gauge>& models_;
   prometheus::Family<prometheus::Gauge>& build_;
   prometheus::Gauge& queued_requests_;
+  prometheus::Counter& refused_connections_;
   prometheus::Counter& paths_;
   prometheus::Counter& unscored_paths_;
   prometheus::Counter& path_tokens_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/listen_socket.h"
 
 namespace canopy::server {
 
@@ -28,16 +29,13 @@ class MetricsListener {
   MetricsListener& operator=(const MetricsListener&) = delete;
 
   // HOST:PORT with the bound port.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return socket_->address(); }
 
  private:
-  MetricsListener(int listen_fd, int stop_fd, std::string address,
-                  std::function<std::string()> render);
+  MetricsListener(std::unique_ptr<ListenSocket> socket, std::function<std::string()> render);
   void Loop();
 
-  const int listen_fd_;
-  const int stop_fd_;  // readable once the threads should end
-  const std::string address_;
+  const std::unique_ptr<ListenSocket> socket_;
   const std::function<std::string()> render_;
   std::vector<std::thread> threads_;  // last: they use everything above
 };

@@ -15,6 +15,8 @@
 #include "absl/time/time.h"
 #include "core/base/logging.h"
 #include "core/base/status_macros.h"
+#include "server/connection_acceptor.h"
+#include "server/grpc_log.h"
 #include "server/server_options.h"
 #include "server/shutdown_signals.h"
 #include "server/version.h"
@@ -111,6 +113,8 @@ int RunServer(const std::vector<std::string>& arguments, const ModelLoader& load
       break;
   }
   SetLogFormat(options->log_format);
+  RaiseDescriptorLimit();
+  InstallGrpcLog();
   // Never destroyed: its thread waits for signals until the process ends.
   auto* signals = new ShutdownSignals();
   std::unique_ptr<Server> server;

@@ -6,14 +6,20 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/status_details.h"
+#include "core/base/status_macros.h"
 #include "core/base/stopwatch.h"
+#include "google/protobuf/message_lite.h"
 #include "server/call_reactor.h"
 #include "server/explain.h"
 #include "server/grpc_status.h"
+#include "server/model_message.h"
 #include "server/response_encoder.h"
+#include "server/violations.h"
+#include "server/wire_reader.h"
 
 namespace canopy::server {
 namespace {
@@ -21,6 +27,11 @@ namespace {
 // Plans hold memory while they wait: a few are as many as people look at.
 constexpr size_t kMaxWaitingExplains = 16;
 constexpr absl::Duration kExplainRetryDelay = absl::Milliseconds(500);
+
+grpc::ByteBuffer ToByteBuffer(const google::protobuf::MessageLite& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
 
 // One Score call.
 class ScoreCall final : public CallReactor {
@@ -147,8 +158,7 @@ class ExplainCall final : public CallReactor {
     const absl::StatusOr<v1::ExplainResponse> explained =
         ExplainRequest(fields_, request_, *engine_);
     if (explained.ok()) {
-      const grpc::Slice slice(explained->SerializeAsString());
-      response_ = grpc::ByteBuffer(&slice, 1);
+      response_ = ToByteBuffer(*explained);
     }
     Answer(explained.status());
   }
@@ -161,17 +171,63 @@ class ExplainCall final : public CallReactor {
 };
 
 // A call that is answered where it comes in.
-class ImmediateCall final : public CallReactor {
+class ModelCall final : public CallReactor {
  public:
   using CallReactor::CallReactor;
 
+  // `respond` turns the request's bytes and what serves them into the response.
   template <typename Respond>
-  void Start(const Respond& respond) {
-    if (const ServingState* serving = Enter(); serving != nullptr) {
-      Answer(respond(*serving));
+  void Start(const grpc::ByteBuffer& bytes, grpc::ByteBuffer* response, const Respond& respond) {
+    const ServingState* serving = Enter();
+    if (serving == nullptr) {
+      return;
     }
+    const grpc::Slice message = SingleSlice(bytes);
+    const auto answer = respond(ViewOf(message), *serving);
+    if (answer.ok()) {
+      *response = ToByteBuffer(*answer);
+    }
+    Answer(answer.status());
   }
 };
+
+// The name in a GetModelRequest.
+absl::StatusOr<absl::string_view> ReadModelName(absl::string_view message) {
+  absl::string_view name;
+  WireReader reader(message);
+  bool is_text = true;
+  for (WireField field; reader.Next(&field);) {
+    if (field.IsBytes(v1::GetModelRequest::kNameFieldNumber)) {
+      name = field.bytes;
+      is_text = is_text && IsValidUtf8(name);
+    }
+  }
+  if (reader.malformed() || !is_text) {
+    Violations violations;
+    violations.Add("GetModelRequest", "the bytes are not a canopy.v1.GetModelRequest");
+    return violations.ToStatus();
+  }
+  return name;
+}
+
+absl::StatusOr<v1::Model> DescribeModel(absl::string_view message, const ServingState& serving) {
+  CANOPY_ASSIGN_OR_RETURN(const absl::string_view name, ReadModelName(message));
+  const std::shared_ptr<const ModelInfo> info = serving.engine->FindModel(name);
+  if (info == nullptr) {
+    return UnknownModelError(name);
+  }
+  return ModelMessage(*info, serving.limits);
+}
+
+// The request holds nothing: whatever its bytes are, they are fields to ignore.
+absl::StatusOr<v1::ListModelsResponse> DescribeModels(absl::string_view /*message*/,
+                                                      const ServingState& serving) {
+  v1::ListModelsResponse response;
+  for (const auto& info : serving.engine->models()) {
+    *response.add_models() = ModelMessage(*info, serving.limits);
+  }
+  return response;
+}
 
 // A stream that is refused when it opens.
 class UnbuiltStream final : public grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse> {
@@ -218,30 +274,18 @@ grpc::ServerUnaryReactor* ScoreService::Explain(grpc::CallbackServerContext* cal
 }
 
 grpc::ServerUnaryReactor* ScoreService::GetModel(grpc::CallbackServerContext* call,
-                                                 const v1::GetModelRequest* request,
-                                                 v1::Model* response) {
-  auto* reactor = new ImmediateCall(Method::kGetModel, call, &context_);
-  reactor->Start([&](const ServingState& serving) {
-    const std::shared_ptr<const ModelInfo> info = serving.engine->FindModel(request->name());
-    if (info == nullptr) {
-      return UnknownModelError(request->name());
-    }
-    *response = ModelMessage(*info, serving.limits);
-    return absl::OkStatus();
-  });
+                                                 const grpc::ByteBuffer* request,
+                                                 grpc::ByteBuffer* response) {
+  auto* reactor = new ModelCall(Method::kGetModel, call, &context_);
+  reactor->Start(*request, response, DescribeModel);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* ScoreService::ListModels(grpc::CallbackServerContext* call,
-                                                   const v1::ListModelsRequest* /*request*/,
-                                                   v1::ListModelsResponse* response) {
-  auto* reactor = new ImmediateCall(Method::kListModels, call, &context_);
-  reactor->Start([&](const ServingState& serving) {
-    for (const auto& info : serving.engine->models()) {
-      *response->add_models() = ModelMessage(*info, serving.limits);
-    }
-    return absl::OkStatus();
-  });
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* response) {
+  auto* reactor = new ModelCall(Method::kListModels, call, &context_);
+  reactor->Start(*request, response, DescribeModels);
   return reactor;
 }
 

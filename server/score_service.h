@@ -4,8 +4,8 @@
 //            finishes the call
 //   Explain: gRPC thread decodes -> explain thread plans, draws and finishes the call
 //
-// Score and Explain take their requests as bytes (gRPC's raw methods), so that limits are enforced
-// before memory is taken.
+// Requests are taken as bytes (gRPC's raw methods), so that limits are enforced before memory is
+// taken, and malformed bytes get an answer of ours.
 #ifndef SERVER_SCORE_SERVICE_H_
 #define SERVER_SCORE_SERVICE_H_
 
@@ -14,7 +14,6 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/call_gate.h"
 #include "server/metrics.h"
-#include "server/model_message.h"
 #include "server/request_validator.h"
 #include "server/worker_thread.h"
 
@@ -33,8 +32,8 @@ struct ServiceContext {
 
 using ScorerCallbacks =
     v1::Scorer::WithRawCallbackMethod_Score<v1::Scorer::WithCallbackMethod_ScoreStream<
-        v1::Scorer::WithRawCallbackMethod_Explain<v1::Scorer::WithCallbackMethod_GetModel<
-            v1::Scorer::WithCallbackMethod_ListModels<v1::Scorer::Service>>>>>;
+        v1::Scorer::WithRawCallbackMethod_Explain<v1::Scorer::WithRawCallbackMethod_GetModel<
+            v1::Scorer::WithRawCallbackMethod_ListModels<v1::Scorer::Service>>>>>;
 
 // Thread-safe. Outlives the gRPC server that it is registered with; `context` outlives it.
 class ScoreService final : public ScorerCallbacks {
@@ -51,11 +50,11 @@ class ScoreService final : public ScorerCallbacks {
                                     const grpc::ByteBuffer* request,
                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* call,
-                                     const v1::GetModelRequest* request,
-                                     v1::Model* response) override;
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* call,
-                                       const v1::ListModelsRequest* request,
-                                       v1::ListModelsResponse* response) override;
+                                       const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
 
  private:
   ServiceContext& context_;

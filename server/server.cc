@@ -16,12 +16,6 @@ namespace {
 // For health watchers and cancelled calls, once scoring has ended.
 constexpr auto kShutdownGrace = std::chrono::seconds(1);
 
-void Shutdown(grpc::Server* server) {
-  if (server != nullptr) {
-    server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
@@ -75,6 +69,7 @@ absl::Status Server::Listen() {
   listener.max_request_bytes = static_cast<int>(options_.max_request_bytes);
   listener.max_concurrent_streams = options_.max_concurrent_streams;
   listener.reflection = options_.reflection;
+  listener.connection_refused = [this] { metrics_.ConnectionRefused(); };
   CANOPY_ASSIGN_OR_RETURN(scoring_listener_, StartListener(listener, service_.get()));
   health_.Add(scoring_listener_.server.get());
   LogInfo("listening", {{"service", "canopy.v1.Scorer"}, {"address", address()}});
@@ -128,8 +123,8 @@ bool Server::Drain(absl::Duration timeout) {
   gate_.StartDraining();
   const bool finished = gate_.AwaitIdle(timeout);
   // Ends the connections; what is still in flight is cancelled.
-  Shutdown(scoring_listener_.server.get());
-  Shutdown(health_listener_.server.get());
+  scoring_listener_.Shutdown(kShutdownGrace);
+  health_listener_.Shutdown(kShutdownGrace);
   return finished;
 }
 

@@ -62,11 +62,11 @@ class Server {
   bool Drain(absl::Duration timeout);
 
   // HOST:PORT with the bound ports; metrics and health '' when off.
-  const std::string& address() const { return scoring_listener_.address; }
+  std::string address() const { return scoring_listener_.address(); }
   std::string metrics_address() const {
     return metrics_listener_ == nullptr ? "" : metrics_listener_->address();
   }
-  const std::string& health_address() const { return health_listener_.address; }
+  std::string health_address() const { return health_listener_.address(); }
 
  private:
   explicit Server(const ServerOptions& options);

@@ -15,6 +15,8 @@ ShutdownSignals::ShutdownSignals() {
   sigaddset(&signals_, SIGTERM);
   sigaddset(&signals_, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  // Whoever reads our output may go away; that is no reason to stop.
+  std::signal(SIGPIPE, SIG_IGN);
   std::thread([this] { Loop(); }).detach();
 }
 

@@ -56,7 +56,7 @@ class TorchRunner : public ModelRunner {
 };
 
 bool HasLanguageModelHead(const ModelConfig& config) {
-  return config.architecture == Architecture::kQwen3ForCausalLM;
+  return config.head == ModelHead::kLanguageModel;
 }
 
 struct HostModel {
@@ -87,7 +87,7 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
   ModelInfo info;
   info.name = options.name;
   CANOPY_ASSIGN_OR_RETURN(info.fingerprint, model.weights.source.Fingerprint());
-  info.architecture = std::string(ArchitectureName(config.architecture));
+  info.architecture = config.architecture;
   info.parameters = CountParameters(model.weights);
   info.hidden_size = config.hidden_size;
   info.vocab_size = config.vocab_size;

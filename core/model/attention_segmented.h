@@ -20,8 +20,8 @@ struct DeviceSegmentGroup {
 // keep what is gathered under a limit.
 class SegmentedAttention : public AttentionBackend {
  public:
-  // Every chain of the group of the longest paths gathers its ancestors anew: unbounded, a request
-  // of a few MB would ask for hundreds of GB.
+  // Each chain gathers its ancestors anew: unbounded, a request of a few MB would ask for hundreds
+  // of GB.
   static constexpr int64_t kMaxGatheredBytes = int64_t{1} << 30;
 
   // `restore` [tokens] int32: where a slot's output stands among the groups' rows, concatenated.

@@ -125,7 +125,7 @@ double LargestError(const TreePlan& plan, const Inputs& inputs, const at::Tensor
 }
 
 TreeContext ContextOf(const TreePlan& plan, const Heads& heads) {
-  const at::Tensor frequencies = at::arange(1, heads.dim / 2 + 1, at::kFloat).reciprocal();
+  const RotaryFrequencies frequencies = {at::arange(1, heads.dim / 2 + 1, at::kFloat).reciprocal()};
   auto context = TreeContext::Create(plan, plan.endpoints, frequencies, at::kFloat);
   EXPECT_TRUE(context.ok()) << context.status();
   return *std::move(context);
@@ -192,9 +192,21 @@ TEST(CausalAttentionTest, LongChainsUnderAncestorsReadFromTheLowerRightCorner) {
   EXPECT_LE(chain.sub(whole.narrow(1, ancestors, queries)).abs().max().item<double>(), 1e-5);
 }
 
+TEST(TreeContextTest, AnglesFollowThePositionNotTheSlot) {
+  const TreePlan plan = PlanOf(2, Backend::kDense, Packing::kAuto);
+  const TreeContext context = ContextOf(plan, {1, 1, 8});
+  for (size_t slot = 0; slot < plan.grid.position_ids.size(); ++slot) {
+    const auto row = static_cast<int64_t>(slot);
+    // The first frequency is 1, the third a third.
+    const double position = plan.grid.position_ids[slot];
+    EXPECT_NEAR(context.rotary().cos[row][0][0].item<double>(), std::cos(position), 1e-5);
+    EXPECT_NEAR(context.rotary().sin[row][0][2].item<double>(), std::sin(position / 3), 1e-5);
+  }
+}
+
 TEST(TreeContextTest, RefusesSlotsOutsideTheGridAndBackendsThatAreNotHere) {
   TreePlan plan = PlanOf(1, Backend::kDense, Packing::kAuto);
-  const at::Tensor frequencies = at::arange(1, 5, at::kFloat);
+  const RotaryFrequencies frequencies = {at::arange(1, 5, at::kFloat)};
   const auto size = static_cast<int32_t>(plan.computed_tokens());
   for (const int32_t slot : {-1, size}) {
     EXPECT_EQ(TreeContext::Create(plan, {slot}, frequencies, at::kFloat).status(),

@@ -6,6 +6,7 @@
 #include "ATen/ops/embedding.h"
 #include "ATen/ops/linear.h"
 #include "core/model/layers.h"
+#include "core/model/rotary.h"
 
 namespace canopy {
 
@@ -34,9 +35,11 @@ at::Tensor Decoder::Attend(const LayerWeights& layer, const at::Tensor& hidden,
   const at::Tensor normed = RmsNorm(hidden, layer.input_norm, config_.rms_norm_eps);
   const at::Tensor qkv = at::linear(normed, layer.qkv, layer.qkv_bias)
                              .unflatten(1, {query_heads + 2 * kv_heads, config_.head_dim});
-  const at::Tensor qk = ApplyRotary(
-      HeadRmsNorm(qkv.narrow(1, 0, query_heads + kv_heads), layer.qk_norm, config_.rms_norm_eps),
-      context.rotary());
+  at::Tensor qk = qkv.narrow(1, 0, query_heads + kv_heads);
+  if (layer.qk_norm.defined()) {
+    qk = HeadRmsNorm(qk, layer.qk_norm, config_.rms_norm_eps);
+  }
+  qk = ApplyRotary(qk, context.rotary());
   return context.attention()
       .Forward(qk.narrow(1, 0, query_heads), qk.narrow(1, query_heads, kv_heads),
                qkv.narrow(1, query_heads + kv_heads, kv_heads))

@@ -1,4 +1,4 @@
-// A Qwen3 decoder, written once for every attention backend.
+// The decoder, written once for every family and attention backend.
 #ifndef CORE_MODEL_DECODER_H_
 #define CORE_MODEL_DECODER_H_
 

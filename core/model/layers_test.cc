@@ -1,13 +1,11 @@
 #include "core/model/layers.h"
 
 #include <cmath>
-#include <complex>
 #include <cstdint>
 
 #include "ATen/CPUGeneratorImpl.h"
 #include "ATen/ops/ones.h"
 #include "ATen/ops/randn.h"
-#include "ATen/ops/tensor.h"
 #include "gtest/gtest.h"
 
 namespace canopy {
@@ -51,23 +49,6 @@ TEST(HeadRmsNormTest, EachHeadHasItsOwnWeight) {
   const at::Tensor normed = HeadRmsNorm(x.narrow(1, 1, 2), weight.narrow(0, 1, 2), 1e-6);
   EXPECT_NEAR(normed[1][1][6].item<double>(),
               NormedElement(x[1][2], 6, 1e-6) * weight[2][6].item<double>(), 1e-5);
-}
-
-TEST(ApplyRotaryTest, TurnsPairsOfBothHalvesAsComplexNumbers) {
-  const at::Tensor x = Random({4, 2, 6}, 6);
-  const at::Tensor positions = at::tensor({0, 7, 1, 300}, at::kInt);
-  const at::Tensor frequencies = at::tensor({1.0, 0.1, 0.003}, at::kFloat);
-  const at::Tensor turned = ApplyRotary(x, MakeRotaryTables(positions, frequencies, at::kFloat));
-  for (int64_t token = 0; token < 4; ++token) {
-    for (int64_t pair = 0; pair < 3; ++pair) {
-      const at::Tensor head = x[token][1];
-      const std::complex<double> number(head[pair].item<double>(), head[pair + 3].item<double>());
-      const double angle = positions[token].item<double>() * frequencies[pair].item<double>();
-      const std::complex<double> expected = number * std::polar(1.0, angle);
-      EXPECT_NEAR(turned[token][1][pair].item<double>(), expected.real(), 1e-4);
-      EXPECT_NEAR(turned[token][1][pair + 3].item<double>(), expected.imag(), 1e-4);
-    }
-  }
 }
 
 TEST(GatedSiluTest, GateComesFirst) {

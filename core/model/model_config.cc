@@ -1,14 +1,18 @@
 #include "core/model/model_config.h"
 
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/model/config_reader.h"
+#include "core/model/families/families.h"
 #include "core/model/mapped_file.h"
 #include "core/model/strict_json.h"
 
@@ -28,110 +32,66 @@ constexpr int64_t kMaxHeadDim = 1 << 10;
 constexpr int64_t kMaxPositions = 1 << 24;
 constexpr int64_t kMaxLabels = 1 << 16;
 constexpr double kMaxRmsNormEps = 1.0;
-constexpr double kMaxRopeTheta = 1e15;
 
 // What transformers assumes for a classifier that says nothing.
 constexpr int64_t kDefaultNumLabels = 2;
 
-constexpr Architecture kArchitectures[] = {Architecture::kQwen3Model,
-                                           Architecture::kQwen3ForCausalLM,
-                                           Architecture::kQwen3ForSequenceClassification};
+constexpr std::pair<ModelHead, absl::string_view> kHeads[] = {
+    {ModelHead::kNone, "Model"},
+    {ModelHead::kLanguageModel, "ForCausalLM"},
+    {ModelHead::kClassifier, "ForSequenceClassification"},
+};
 
-absl::Status Refuse(absl::string_view key, const json& value, absl::string_view expected) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(key, ": ", DescribeJson(value), " is not supported; expected ", expected));
-}
-
-absl::Status Missing(absl::string_view key) {
-  return absl::InvalidArgumentError(absl::StrCat(key, " is missing"));
-}
-
-// The value of `key`, or null when it is absent or JSON null, which mean the same in both dialects.
-const json* FindValue(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-absl::Status ReadInteger(const json& root, const char* key, int64_t max, int64_t* target) {
-  const json* value = FindValue(root, key);
-  if (value == nullptr) {
-    return Missing(key);
-  }
-  if (!value->is_number_unsigned() || value->get<uint64_t>() == 0 ||
-      value->get<uint64_t>() > static_cast<uint64_t>(max)) {
-    return Refuse(key, *value, absl::StrCat("an integer from 1 to ", max));
-  }
-  *target = value->get<int64_t>();
-  return absl::OkStatus();
-}
-
-// Leaves `target` alone when the key is absent.
-absl::Status ReadBool(const json& root, const char* key, bool* target) {
-  if (const json* value = FindValue(root, key); value != nullptr) {
-    if (!value->is_boolean()) {
-      return Refuse(key, *value, "true or false");
-    }
-    *target = value->get<bool>();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckAbsentOr(const json& root, const char* key, const json& only) {
-  const json* value = FindValue(root, key);
-  if (value == nullptr || *value == only) {
-    return absl::OkStatus();
-  }
-  return Refuse(key, *value, DescribeJson(only));
-}
-
-absl::Status ReadArchitecture(const json& root, Architecture* architecture) {
-  const json* model_type = FindValue(root, "model_type");
+absl::Status ReadModelType(const ConfigReader& root, const Family** family) {
+  const json* model_type = root.Find("model_type");
   if (model_type == nullptr) {
-    return Missing("model_type");
+    return root.Missing("model_type");
   }
-  if (*model_type != "qwen3") {
-    return Refuse("model_type", *model_type, "\"qwen3\"");
-  }
-  const json* names = FindValue(root, "architectures");
-  if (names == nullptr) {
-    return Missing("architectures");
-  }
-  if (names->is_array() && names->size() == 1 && names->front().is_string()) {
-    const auto& name = names->front().get_ref<const std::string&>();
-    for (const Architecture candidate : kArchitectures) {
-      if (name == ArchitectureName(candidate)) {
-        *architecture = candidate;
-        return absl::OkStatus();
-      }
+  std::vector<absl::string_view> names;
+  for (const Family& candidate : AllFamilies()) {
+    names.push_back(candidate.model_type);
+    if (*model_type == std::string(candidate.model_type)) {
+      *family = &candidate;
+      return absl::OkStatus();
     }
   }
-  return Refuse("architectures", *names,
-                "one of Qwen3Model, Qwen3ForCausalLM, Qwen3ForSequenceClassification");
+  return root.Refuse("model_type", *model_type,
+                     absl::StrCat("one of ", absl::StrJoin(names, ", ")));
 }
 
-absl::Status ReadSizes(const json& root, ModelConfig* config) {
-  CANOPY_RETURN_IF_ERROR(ReadInteger(root, "vocab_size", kMaxVocabSize, &config->vocab_size));
-  CANOPY_RETURN_IF_ERROR(ReadInteger(root, "hidden_size", kMaxHiddenSize, &config->hidden_size));
-  CANOPY_RETURN_IF_ERROR(
-      ReadInteger(root, "intermediate_size", kMaxIntermediateSize, &config->intermediate_size));
-  CANOPY_RETURN_IF_ERROR(ReadInteger(root, "num_hidden_layers", kMaxLayers, &config->num_layers));
-  CANOPY_RETURN_IF_ERROR(ReadInteger(root, "max_position_embeddings", kMaxPositions,
-                                     &config->max_position_embeddings));
-  return absl::OkStatus();
-}
-
-absl::Status ReadHeads(const json& root, ModelConfig* config) {
-  CANOPY_RETURN_IF_ERROR(
-      ReadInteger(root, "num_attention_heads", kMaxHeads, &config->num_query_heads));
-  CANOPY_RETURN_IF_ERROR(
-      ReadInteger(root, "num_key_value_heads", kMaxHeads, &config->num_kv_heads));
-  if (config->num_query_heads % config->num_kv_heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("num_attention_heads: ", config->num_query_heads,
-                                                   " is not a multiple of num_key_value_heads ",
-                                                   config->num_kv_heads));
+absl::Status ReadArchitecture(const ConfigReader& root, const Family& family, ModelConfig* config) {
+  const json* names = root.Find("architectures");
+  if (names == nullptr) {
+    return root.Missing("architectures");
   }
-  if (FindValue(root, "head_dim") != nullptr) {
-    CANOPY_RETURN_IF_ERROR(ReadInteger(root, "head_dim", kMaxHeadDim, &config->head_dim));
+  std::vector<std::string> known;
+  for (const auto& [head, suffix] : kHeads) {
+    known.push_back(absl::StrCat(family.class_prefix, suffix));
+    if (*names == json::array({known.back()})) {
+      config->architecture = known.back();
+      config->head = head;
+      return absl::OkStatus();
+    }
+  }
+  return root.Refuse("architectures", *names, absl::StrCat("one of ", absl::StrJoin(known, ", ")));
+}
+
+absl::Status ReadSizes(const ConfigReader& root, ModelConfig* config) {
+  CANOPY_RETURN_IF_ERROR(root.ReadInteger("vocab_size", kMaxVocabSize, &config->vocab_size));
+  CANOPY_RETURN_IF_ERROR(root.ReadInteger("hidden_size", kMaxHiddenSize, &config->hidden_size));
+  CANOPY_RETURN_IF_ERROR(
+      root.ReadInteger("intermediate_size", kMaxIntermediateSize, &config->intermediate_size));
+  CANOPY_RETURN_IF_ERROR(root.ReadInteger("num_hidden_layers", kMaxLayers, &config->num_layers));
+  CANOPY_RETURN_IF_ERROR(
+      root.ReadInteger("max_position_embeddings", kMaxPositions, &config->max_position_embeddings));
+  return root.ReadNumber("rms_norm_eps", kMaxRmsNormEps, &config->rms_norm_eps);
+}
+
+absl::Status ReadHeadDim(const ConfigReader& root, const Family& family, ModelConfig* config) {
+  if (root.Find("head_dim") != nullptr) {
+    CANOPY_RETURN_IF_ERROR(root.ReadInteger("head_dim", kMaxHeadDim, &config->head_dim));
+  } else if (family.default_head_dim > 0) {
+    config->head_dim = family.default_head_dim;
   } else if (config->hidden_size % config->num_query_heads != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("head_dim is missing and hidden_size ", config->hidden_size,
@@ -148,147 +108,96 @@ absl::Status ReadHeads(const json& root, ModelConfig* config) {
   return absl::OkStatus();
 }
 
-absl::Status CheckLayers(const json& root, int64_t num_layers) {
-  CANOPY_RETURN_IF_ERROR(CheckAbsentOr(root, "use_sliding_window", false));
-  const json* layer_types = FindValue(root, "layer_types");
+absl::Status ReadAttention(const ConfigReader& root, const Family& family, ModelConfig* config) {
+  CANOPY_RETURN_IF_ERROR(
+      root.ReadInteger("num_attention_heads", kMaxHeads, &config->num_query_heads));
+  if (root.Find("num_key_value_heads") == nullptr && family.default_kv_heads) {
+    config->num_kv_heads = config->num_query_heads;
+  } else {
+    CANOPY_RETURN_IF_ERROR(
+        root.ReadInteger("num_key_value_heads", kMaxHeads, &config->num_kv_heads));
+  }
+  if (config->num_query_heads % config->num_kv_heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("num_attention_heads: ", config->num_query_heads,
+                                                   " is not a multiple of num_key_value_heads ",
+                                                   config->num_kv_heads));
+  }
+  bool configured_bias = false;
+  CANOPY_RETURN_IF_ERROR(root.ReadOptionalBool("attention_bias", &configured_bias));
+  configured_bias &= family.attention_bias == AttentionBias::kConfigured;
+  config->qkv_bias = configured_bias || family.attention_bias == AttentionBias::kQkv;
+  config->output_bias = configured_bias;
+  config->qk_norm = family.qk_norm;
+  return ReadHeadDim(root, family, config);
+}
+
+absl::Status CheckLayers(const ConfigReader& root, const Family& family, int64_t num_layers) {
+  CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("use_sliding_window", false));
+  if (family.sliding_windows == SlidingWindows::kAllLayers) {
+    CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("sliding_window", nullptr));
+  }
+  const json* layer_types = root.Find("layer_types");
   if (layer_types == nullptr) {
     return absl::OkStatus();
   }
   if (!layer_types->is_array() || static_cast<int64_t>(layer_types->size()) != num_layers) {
-    return Refuse("layer_types", *layer_types, absl::StrCat("a list of ", num_layers));
+    return root.Refuse("layer_types", *layer_types, absl::StrCat("a list of ", num_layers));
   }
   for (size_t i = 0; i < layer_types->size(); ++i) {
     if ((*layer_types)[i] != "full_attention") {
-      return Refuse(absl::StrCat("layer_types[", i, "]"), (*layer_types)[i], "\"full_attention\"");
+      return root.Refuse(absl::StrCat("layer_types[", i, "]"), (*layer_types)[i],
+                         "\"full_attention\"");
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckComputation(const json& root) {
-  CANOPY_RETURN_IF_ERROR(CheckAbsentOr(root, "hidden_act", "silu"));
-  CANOPY_RETURN_IF_ERROR(CheckAbsentOr(root, "is_causal", true));
-  CANOPY_RETURN_IF_ERROR(CheckAbsentOr(root, "use_bidirectional_attention", false));
-  CANOPY_RETURN_IF_ERROR(CheckAbsentOr(root, "partial_rotary_factor", 1.0));
-  return CheckAbsentOr(root, "quantization_config", nullptr);
+absl::Status CheckComputation(const ConfigReader& root) {
+  CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("hidden_act", "silu"));
+  CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("is_causal", true));
+  CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("use_bidirectional_attention", false));
+  CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("partial_rotary_factor", 1.0));
+  CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("mlp_bias", false));
+  return root.CheckAbsentOr("quantization_config", nullptr);
 }
 
-absl::Status ReadNumber(const json& value, absl::string_view name, double max, double* target) {
-  if (!value.is_number() || !(value.get<double>() > 0.0) || value.get<double>() > max) {
-    return Refuse(name, value, absl::StrCat("a number above 0 and up to ", max));
-  }
-  *target = value.get<double>();
-  return absl::OkStatus();
-}
-
-// Checks one RoPE object and takes its rope_theta, if it has one.
-absl::Status ReadRopeObject(const json& rope, absl::string_view name,
-                            std::optional<double>* theta) {
-  if (!rope.is_object()) {
-    return Refuse(name, rope, "an object");
-  }
-  // First, so that a scaled type is named rather than one of its factors.
-  for (const char* key : {"rope_type", "type"}) {
-    if (const json* type = FindValue(rope, key); type != nullptr && *type != "default") {
-      return Refuse(absl::StrCat(name, ".", key), *type, "\"default\"");
-    }
-  }
-  for (const auto& [key, value] : rope.items()) {
-    const std::string path = absl::StrCat(name, ".", key);
-    if (key == "rope_theta") {
-      CANOPY_RETURN_IF_ERROR(ReadNumber(value, path, kMaxRopeTheta, &theta->emplace()));
-    } else if (key == "partial_rotary_factor") {
-      if (value != 1.0) {
-        return Refuse(path, value, "1.0");
-      }
-    } else if (key != "rope_type" && key != "type") {
-      return Refuse(path, value, "only rope_theta and rope_type \"default\"");
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadRope(const json& root, ModelConfig* config) {
-  std::optional<double> theta;
-  if (const json* value = FindValue(root, "rope_theta"); value != nullptr) {
-    CANOPY_RETURN_IF_ERROR(ReadNumber(*value, "rope_theta", kMaxRopeTheta, &theta.emplace()));
-  }
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const json* rope = FindValue(root, key);
-    if (rope == nullptr) {
-      continue;
-    }
-    std::optional<double> nested;
-    CANOPY_RETURN_IF_ERROR(ReadRopeObject(*rope, key, &nested));
-    if (nested.has_value() && theta.has_value() && *nested != *theta) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(key, ".rope_theta: ", *nested, " contradicts rope_theta ", *theta));
-    }
-    if (nested.has_value()) {
-      theta = nested;
-    }
-  }
-  if (!theta.has_value()) {
-    return Missing("rope_theta (or rope_parameters.rope_theta)");
-  }
-  config->rope_theta = *theta;
-  return absl::OkStatus();
-}
-
-absl::Status ReadLabels(const json& root, ModelConfig* config) {
+absl::Status ReadLabels(const ConfigReader& root, ModelConfig* config) {
   std::optional<int64_t> named;
-  if (const json* labels = FindValue(root, "id2label"); labels != nullptr) {
+  if (const json* labels = root.Find("id2label"); labels != nullptr) {
     const auto limit = static_cast<size_t>(kMaxLabels);
     if (!labels->is_object() || labels->empty() || labels->size() > limit) {
-      return Refuse("id2label", *labels, absl::StrCat("an object of 1 to ", kMaxLabels));
+      return root.Refuse("id2label", *labels, absl::StrCat("an object of 1 to ", kMaxLabels));
     }
     named = static_cast<int64_t>(labels->size());
   }
   config->num_labels = named.value_or(kDefaultNumLabels);
-  if (FindValue(root, "num_labels") != nullptr) {
-    CANOPY_RETURN_IF_ERROR(ReadInteger(root, "num_labels", kMaxLabels, &config->num_labels));
-    if (named.has_value() && *named != config->num_labels) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "num_labels: ", config->num_labels, " contradicts id2label with ", *named, " entries"));
-    }
+  CANOPY_RETURN_IF_ERROR(root.ReadOptionalInteger("num_labels", kMaxLabels, &config->num_labels));
+  if (named.has_value() && *named != config->num_labels) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "num_labels: ", config->num_labels, " contradicts id2label with ", *named, " entries"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::string_view ArchitectureName(Architecture architecture) {
-  switch (architecture) {
-    case Architecture::kQwen3Model:
-      return "Qwen3Model";
-    case Architecture::kQwen3ForCausalLM:
-      return "Qwen3ForCausalLM";
-    case Architecture::kQwen3ForSequenceClassification:
-      return "Qwen3ForSequenceClassification";
-  }
-  return "";
-}
-
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view text) {
-  CANOPY_ASSIGN_OR_RETURN(const json root, ParseStrictJson(text, JsonLimits{}));
-  if (!root.is_object()) {
+  CANOPY_ASSIGN_OR_RETURN(const json document, ParseStrictJson(text, JsonLimits{}));
+  if (!document.is_object()) {
     return absl::InvalidArgumentError("the configuration is not a JSON object");
   }
+  const ConfigReader root(document);
+  const Family* family = nullptr;
   ModelConfig config;
-  CANOPY_RETURN_IF_ERROR(ReadArchitecture(root, &config.architecture));
+  CANOPY_RETURN_IF_ERROR(ReadModelType(root, &family));
+  CANOPY_RETURN_IF_ERROR(ReadArchitecture(root, *family, &config));
   CANOPY_RETURN_IF_ERROR(CheckComputation(root));
   CANOPY_RETURN_IF_ERROR(ReadSizes(root, &config));
-  CANOPY_RETURN_IF_ERROR(ReadHeads(root, &config));
-  CANOPY_RETURN_IF_ERROR(CheckLayers(root, config.num_layers));
-  CANOPY_RETURN_IF_ERROR(ReadRope(root, &config));
-  const json* eps = FindValue(root, "rms_norm_eps");
-  if (eps == nullptr) {
-    return Missing("rms_norm_eps");
-  }
-  CANOPY_RETURN_IF_ERROR(ReadNumber(*eps, "rms_norm_eps", kMaxRmsNormEps, &config.rms_norm_eps));
-  CANOPY_RETURN_IF_ERROR(ReadBool(root, "tie_word_embeddings", &config.tie_word_embeddings));
-  CANOPY_RETURN_IF_ERROR(ReadBool(root, "attention_bias", &config.attention_bias));
-  if (config.architecture == Architecture::kQwen3ForSequenceClassification) {
+  CANOPY_RETURN_IF_ERROR(ReadAttention(root, *family, &config));
+  CANOPY_RETURN_IF_ERROR(CheckLayers(root, *family, config.num_layers));
+  CANOPY_ASSIGN_OR_RETURN(config.rope, ReadRopeConfig(root, config.max_position_embeddings));
+  CANOPY_RETURN_IF_ERROR(root.ReadOptionalBool("tie_word_embeddings", &config.tie_word_embeddings));
+  if (config.head == ModelHead::kClassifier) {
     CANOPY_RETURN_IF_ERROR(ReadLabels(root, &config));
   }
   return config;

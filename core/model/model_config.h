@@ -8,23 +8,22 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/model/rope_config.h"
 
 namespace canopy {
 
-// Qwen3 with the head named by `architectures`.
-enum class Architecture {
-  kQwen3Model,                      // No head: vectors only.
-  kQwen3ForCausalLM,                // Language-model head.
-  kQwen3ForSequenceClassification,  // Linear head of num_labels rows, no bias.
+// What stands on the decoder, as the class in `architectures` says.
+enum class ModelHead {
+  kNone,           // ...Model: vectors only.
+  kLanguageModel,  // ...ForCausalLM.
+  kClassifier,     // ...ForSequenceClassification: a linear head of num_labels rows, no bias.
 };
-
-// The name in config.json, such as "Qwen3ForCausalLM".
-absl::string_view ArchitectureName(Architecture architecture);
 
 // Every size is positive and so bounded that products of sizes, parameter counts and byte counts
 // fit in int64. Plain value.
 struct ModelConfig {
-  Architecture architecture = Architecture::kQwen3Model;
+  std::string architecture;  // The class, such as "Qwen3ForCausalLM".
+  ModelHead head = ModelHead::kNone;
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
@@ -34,20 +33,21 @@ struct ModelConfig {
   int64_t head_dim = 0;  // Even.
   int64_t max_position_embeddings = 0;
   double rms_norm_eps = 0.0;
-  double rope_theta = 0.0;
+  RopeConfig rope;
+  bool qkv_bias = false;
+  bool output_bias = false;  // Of the attention's output projection.
+  bool qk_norm = false;      // RMS norm of each query and key head.
   bool tie_word_embeddings = false;
-  bool attention_bias = false;
-  int64_t num_labels = 0;  // Rows of the classification head; 0 for the other architectures.
+  int64_t num_labels = 0;  // Rows of the classification head; 0 for other heads.
 
   int64_t query_size() const { return num_query_heads * head_dim; }
   int64_t kv_size() const { return num_kv_heads * head_dim; }
 };
 
-// Reads both dialects: `rope_parameters` of transformers 5, and `rope_theta` + `rope_scaling` of
-// published folders. INVALID_ARGUMENT, naming the key, its value and what is possible, for hostile
-// or incomplete JSON, for sizes out of range, and for everything that would change the computation
-// in a way we do not know: sliding windows, scaled or partial RoPE, quantisation, other activations
-// and architectures. A missing rope_theta is an error: a default would be silently wrong.
+// For any of the families in core/model/families. INVALID_ARGUMENT, naming the key, its value and
+// what is possible, for hostile or incomplete JSON, for sizes out of range, and for everything that
+// would change the computation in a way we do not know: sliding windows, partial or dynamic RoPE,
+// quantisation, other activations and architectures.
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view text);
 
 // `path` is a config.json or a folder that holds one. NOT_FOUND when there is none; errors of

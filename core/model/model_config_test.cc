@@ -56,10 +56,19 @@ absl::StatusOr<ModelConfig> ParseWith(const std::string& key, const std::string&
   return ParseModelConfig(With(key, value));
 }
 
+// kTransformers5 for another family, with a language model's head.
+json OfFamily(const std::string& model_type, const std::string& class_prefix) {
+  json config = json::parse(kTransformers5);
+  config["model_type"] = model_type;
+  config["architectures"] = {class_prefix + "ForCausalLM"};
+  return config;
+}
+
 TEST(ModelConfigTest, ReadsTheDialectOfTransformers5) {
   const auto config = ParseModelConfig(kTransformers5);
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->architecture, Architecture::kQwen3ForCausalLM);
+  EXPECT_EQ(config->architecture, "Qwen3ForCausalLM");
+  EXPECT_EQ(config->head, ModelHead::kLanguageModel);
   EXPECT_EQ(config->vocab_size, 50);
   EXPECT_EQ(config->hidden_size, 16);
   EXPECT_EQ(config->intermediate_size, 24);
@@ -71,9 +80,10 @@ TEST(ModelConfigTest, ReadsTheDialectOfTransformers5) {
   EXPECT_EQ(config->kv_size(), 16);
   EXPECT_EQ(config->max_position_embeddings, 64);
   EXPECT_EQ(config->rms_norm_eps, 1e-6);
-  EXPECT_EQ(config->rope_theta, 1e4);
+  EXPECT_EQ(config->rope.theta, 1e4);
   EXPECT_FALSE(config->tie_word_embeddings);
-  EXPECT_TRUE(config->attention_bias);
+  EXPECT_TRUE(config->qkv_bias);
+  EXPECT_TRUE(config->output_bias);
   EXPECT_EQ(config->num_labels, 0);
 }
 
@@ -83,19 +93,9 @@ TEST(ModelConfigTest, ReadsThePublishedDialect) {
   EXPECT_EQ(config->vocab_size, 151936);
   EXPECT_EQ(config->num_layers, 28);
   EXPECT_EQ(config->head_dim, 128);
-  EXPECT_EQ(config->rope_theta, 1e6);
+  EXPECT_EQ(config->rope.theta, 1e6);
   EXPECT_TRUE(config->tie_word_embeddings);
-  EXPECT_FALSE(config->attention_bias);
-}
-
-TEST(ModelConfigTest, KnowsThreeArchitectures) {
-  for (const auto architecture : {Architecture::kQwen3Model, Architecture::kQwen3ForCausalLM,
-                                  Architecture::kQwen3ForSequenceClassification}) {
-    const std::string name(ArchitectureName(architecture));
-    const auto config = ParseWith("architectures", "[\"" + name + "\"]");
-    ASSERT_TRUE(config.ok()) << config.status();
-    EXPECT_EQ(config->architecture, architecture) << name;
-  }
+  EXPECT_FALSE(config->qkv_bias);
 }
 
 // Expected values: transformers' num_labels for the same keys.
@@ -122,62 +122,32 @@ TEST(ModelConfigTest, CountsLabelsAsTransformersDoes) {
   EXPECT_FALSE(labels(R"({"num_labels": 0})").ok());
 }
 
-TEST(ModelConfigTest, TakesRopeThetaFromAnyPlaceButNeverFromNowhere) {
-  const auto theta = [](const std::string& keys) -> absl::StatusOr<double> {
-    json config = json::parse(kTransformers5);
-    config.erase("rope_parameters");
-    config.update(json::parse(keys));
-    const auto parsed = ParseModelConfig(config.dump());
-    if (!parsed.ok()) {
-      return parsed.status();
-    }
-    return parsed->rope_theta;
-  };
-  EXPECT_EQ(*theta(R"({"rope_theta": 5000000})"), 5e6);
-  EXPECT_EQ(*theta(R"({"rope_theta": 77.5, "rope_parameters": {"rope_type": "default"}})"), 77.5);
-  EXPECT_EQ(*theta(R"({"rope_parameters": {"rope_theta": 9}})"), 9);
-  EXPECT_EQ(*theta(R"({"rope_theta": 9, "rope_scaling": {"type": "default"}})"), 9);
-  EXPECT_EQ(*theta(R"({"rope_theta": 9, "rope_parameters": {"rope_theta": 9.0}})"), 9);
-  for (const std::string keys :
-       {R"({})", R"({"rope_theta": null})", R"({"rope_parameters": {}})",
-        R"({"rope_parameters": {"rope_type": "default"}})", R"({"rope_scaling": null})"}) {
-    EXPECT_THAT(theta(keys).status().message(), HasSubstr("rope_theta")) << keys;
-    EXPECT_THAT(theta(keys).status().message(), HasSubstr("is missing")) << keys;
-  }
-  for (const auto& [keys, message] : std::vector<std::pair<std::string, std::string>>{
-           {R"({"rope_theta": 9, "rope_parameters": {"rope_theta": 10}})",
-            "rope_parameters.rope_theta: 10 contradicts rope_theta 9"},
-           {R"({"rope_theta": "9"})", "rope_theta: \"9\""},
-           {R"({"rope_theta": 0})", "rope_theta: 0"},
-           {R"({"rope_theta": -1})", "rope_theta: -1"},
-           {R"({"rope_theta": 1e300})", "rope_theta: 1e+300"},
-           {R"({"rope_parameters": {"rope_theta": null}})", "rope_parameters.rope_theta: null"},
-           {R"({"rope_theta": 9, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}})",
-            "rope_scaling.rope_type: \"yarn\""},
-           {R"({"rope_theta": 9, "rope_scaling": {"type": "linear", "factor": 2}})",
-            "rope_scaling.type: \"linear\""},
-           {R"({"rope_parameters": {"rope_theta": 9, "rope_type": "llama3"}})",
-            "rope_parameters.rope_type: \"llama3\""},
-           {R"({"rope_theta": 9, "rope_scaling": "default"})", "rope_scaling: \"default\""},
-           {R"({"rope_parameters": {"rope_theta": 9, "factor": 4.0}})",
-            "rope_parameters.factor: 4.0"},
-           {R"({"rope_parameters": {"rope_theta": 9, "partial_rotary_factor": 0.5}})",
-            "rope_parameters.partial_rotary_factor: 0.5"},
-           {R"({"rope_theta": 9, "partial_rotary_factor": 0.5})", "partial_rotary_factor: 0.5"},
-           {R"({"rope_parameters": {"full_attention": {"rope_theta": 9}}})",
-            "rope_parameters.full_attention: {\"rope_theta\":9}"},
-           {R"({"rope_parameters": [9]})", "rope_parameters: [9]"},
-       }) {
-    EXPECT_EQ(theta(keys).status().code(), absl::StatusCode::kInvalidArgument) << keys;
-    EXPECT_THAT(theta(keys).status().message(), HasSubstr(message)) << keys;
-  }
+TEST(ModelConfigTest, ReadsRopeScalingOfBothDialects) {
+  json config = json::parse(kTransformers5);
+  config.erase("rope_parameters");
+  config["rope_theta"] = 5e5;
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  const auto published = ParseModelConfig(config.dump());
+  ASSERT_TRUE(published.ok()) << published.status();
+  EXPECT_EQ(published->rope.type, RopeType::kLinear);
+  EXPECT_EQ(published->rope.theta, 5e5);
+  const auto own =
+      ParseWith("rope_parameters", R"({"rope_type": "yarn", "factor": 4, "rope_theta": 9})");
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_EQ(own->rope.type, RopeType::kYarn);
+  // Without a length of its own, the model's counts as the one it was trained on.
+  EXPECT_EQ(own->rope.original_max_position_embeddings, 64);
+  EXPECT_THAT(ParseWith("rope_parameters", "null").status().message(),
+              HasSubstr("rope_theta (or rope_parameters.rope_theta) is missing"));
 }
 
-TEST(ModelConfigTest, DerivesAMissingHeadDim) {
-  EXPECT_EQ(ParseWith("head_dim", "")->head_dim, 4);
-  EXPECT_EQ(ParseWith("head_dim", "null")->head_dim, 4);
-  json config = json::parse(kTransformers5);
+TEST(ModelConfigTest, AMissingHeadDimIsWhatTransformersAssumes) {
+  EXPECT_EQ(ParseWith("head_dim", "")->head_dim, 128);  // Qwen3's own default.
+  EXPECT_EQ(ParseWith("head_dim", "null")->head_dim, 128);
+  json config = OfFamily("llama", "Llama");
+  EXPECT_EQ(ParseModelConfig(config.dump())->head_dim, 8);
   config.erase("head_dim");
+  EXPECT_EQ(ParseModelConfig(config.dump())->head_dim, 4);
   config["hidden_size"] = 18;
   EXPECT_THAT(ParseModelConfig(config.dump()).status().message(), HasSubstr("head_dim is missing"));
   config["hidden_size"] = 12;  // 12 / 4 heads = 3
@@ -186,12 +156,68 @@ TEST(ModelConfigTest, DerivesAMissingHeadDim) {
   EXPECT_THAT(ParseModelConfig(config.dump()).status().message(), HasSubstr("head_dim: 32768"));
 }
 
+TEST(ModelConfigTest, KnowsEveryFamilyAndHead) {
+  struct Names {
+    std::string model_type, class_prefix;
+  };
+  for (const Names& names : std::vector<Names>{
+           {"llama", "Llama"}, {"mistral", "Mistral"}, {"qwen2", "Qwen2"}, {"qwen3", "Qwen3"}}) {
+    for (const auto& [suffix, head] : std::vector<std::pair<std::string, ModelHead>>{
+             {"Model", ModelHead::kNone},
+             {"ForCausalLM", ModelHead::kLanguageModel},
+             {"ForSequenceClassification", ModelHead::kClassifier}}) {
+      json config = OfFamily(names.model_type, names.class_prefix);
+      config["architectures"] = {names.class_prefix + suffix};
+      const auto parsed = ParseModelConfig(config.dump());
+      ASSERT_TRUE(parsed.ok()) << parsed.status();
+      EXPECT_EQ(parsed->architecture, names.class_prefix + suffix);
+      EXPECT_EQ(parsed->head, head);
+      EXPECT_EQ(parsed->num_labels, head == ModelHead::kClassifier ? 2 : 0);
+      config["architectures"] = {"Gemma" + suffix};
+      EXPECT_THAT(ParseModelConfig(config.dump()).status().message(),
+                  HasSubstr("expected one of " + names.class_prefix + "Model, " +
+                            names.class_prefix + "ForCausalLM, "));
+    }
+  }
+}
+
+TEST(ModelConfigTest, BiasesAndNormsFollowTheFamily) {
+  for (const bool configured : {false, true}) {
+    const auto parse = [configured](const std::string& model_type, const std::string& prefix) {
+      json config = OfFamily(model_type, prefix);
+      config["attention_bias"] = configured;
+      return *ParseModelConfig(config.dump());
+    };
+    EXPECT_EQ(parse("qwen3", "Qwen3").qkv_bias, configured);
+    EXPECT_EQ(parse("qwen3", "Qwen3").output_bias, configured);
+    EXPECT_TRUE(parse("qwen3", "Qwen3").qk_norm);
+    EXPECT_EQ(parse("llama", "Llama").qkv_bias, configured);
+    EXPECT_EQ(parse("llama", "Llama").output_bias, configured);
+    EXPECT_FALSE(parse("llama", "Llama").qk_norm);
+    // transformers does not look at the key for these.
+    EXPECT_TRUE(parse("qwen2", "Qwen2").qkv_bias);
+    EXPECT_FALSE(parse("qwen2", "Qwen2").output_bias);
+    EXPECT_FALSE(parse("qwen2", "Qwen2").qk_norm);
+    EXPECT_FALSE(parse("mistral", "Mistral").qkv_bias);
+  }
+}
+
+TEST(ModelConfigTest, OnlyLlamaMayLeaveKeyValueHeadsOut) {
+  json config = OfFamily("llama", "Llama");
+  config.erase("num_key_value_heads");
+  EXPECT_EQ(ParseModelConfig(config.dump())->num_kv_heads, 4);
+  config = OfFamily("mistral", "Mistral");
+  config.erase("num_key_value_heads");
+  EXPECT_THAT(ParseModelConfig(config.dump()).status().message(),
+              HasSubstr("num_key_value_heads is missing"));
+}
+
 TEST(ModelConfigTest, NamesWhatItRefuses) {
   struct Case {
     std::string key, value, message;
   };
   for (const Case& refused : std::vector<Case>{
-           {"model_type", "\"qwen3_moe\"", "model_type: \"qwen3_moe\""},
+           {"model_type", "\"gpt2\"", "model_type: \"gpt2\""},
            {"model_type", "3", "model_type: 3"},
            {"model_type", "", "model_type is missing"},
            {"architectures", "[\"LlamaForCausalLM\"]", "architectures: [\"LlamaForCausalLM\"]"},
@@ -208,6 +234,7 @@ TEST(ModelConfigTest, NamesWhatItRefuses) {
            {"layer_types", "{}", "layer_types: {}"},
            {"layer_types", "[1,2]", "layer_types[0]: 1"},
            {"hidden_act", "\"gelu\"", "hidden_act: \"gelu\""},
+           {"mlp_bias", "true", "mlp_bias: true"},
            {"is_causal", "false", "is_causal: false"},
            {"use_bidirectional_attention", "true", "use_bidirectional_attention: true"},
            {"quantization_config", "{\"quant_method\":\"fp8\"}",

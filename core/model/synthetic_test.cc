@@ -15,7 +15,8 @@ namespace {
 
 ModelConfig SmallConfig() {
   ModelConfig config;
-  config.architecture = Architecture::kQwen3ForSequenceClassification;
+  config.head = ModelHead::kClassifier;
+  config.qk_norm = true;
   config.vocab_size = 4096;
   config.hidden_size = 256;
   config.intermediate_size = 512;
@@ -23,7 +24,7 @@ ModelConfig SmallConfig() {
   config.num_query_heads = 4;
   config.num_kv_heads = 2;
   config.head_dim = 64;
-  config.attention_bias = true;
+  config.qkv_bias = config.output_bias = true;
   config.num_labels = 1;
   return config;
 }

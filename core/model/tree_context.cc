@@ -25,7 +25,7 @@ absl::Status CheckSlots(absl::Span<const int32_t> slots, int64_t num_slots) {
   return absl::OkStatus();
 }
 
-// Adds what the backend reads beside the grid; Bind finds it again from `first` on.
+// Adds what the backend reads beside tokens and positions, in the order that BindBackend expects.
 absl::Status AddBackendArrays(const TreePlan& plan, IndexUpload& upload) {
   switch (plan.backend) {
     case Backend::kPath:
@@ -82,7 +82,7 @@ std::unique_ptr<const AttentionBackend> BindBackend(const TreePlan& plan,
 
 absl::StatusOr<TreeContext> TreeContext::Create(const TreePlan& plan,
                                                 absl::Span<const int32_t> output_slots,
-                                                const at::Tensor& inverse_frequencies,
+                                                const RotaryFrequencies& frequencies,
                                                 at::ScalarType dtype) {
   CANOPY_RETURN_IF_ERROR(CheckSlots(output_slots, plan.computed_tokens()));
   IndexUpload upload;
@@ -91,11 +91,11 @@ absl::StatusOr<TreeContext> TreeContext::Create(const TreePlan& plan,
   const size_t outputs = upload.Add(output_slots);
   CANOPY_RETURN_IF_ERROR(AddBackendArrays(plan, upload));
 
-  const std::vector<at::Tensor> arrays = upload.Upload(inverse_frequencies.device());
+  const std::vector<at::Tensor> arrays = upload.Upload(frequencies.inverse.device());
   TreeContext context;
   context.token_ids_ = arrays[token_ids];
   context.output_slots_ = arrays[outputs];
-  context.rotary_ = MakeRotaryTables(arrays[position_ids], inverse_frequencies, dtype);
+  context.rotary_ = MakeRotaryTables(arrays[position_ids], frequencies, dtype);
   context.attention_ = BindBackend(plan, absl::MakeConstSpan(arrays).subspan(outputs + 1), dtype);
   return context;
 }

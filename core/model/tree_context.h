@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/model/attention_backend.h"
-#include "core/model/layers.h"
+#include "core/model/rotary.h"
 #include "core/tree/tree_plan.h"
 
 namespace canopy {
@@ -20,12 +20,12 @@ class TreeContext {
  public:
   // Copies the plan's index arrays to the device at once and binds the plan's attention backend.
   // `output_slots` are the grid slots whose hidden states the forward returns.
-  // `inverse_frequencies` [head dim / 2] float32 on the device; `dtype` is the compute dtype.
+  // `frequencies` are on the device; `dtype` is the compute dtype.
   // INVALID_ARGUMENT for a slot outside the grid; FAILED_PRECONDITION for a backend that is not one
   // of path, dense and segmented. Throws LibTorch's errors.
   static absl::StatusOr<TreeContext> Create(const TreePlan& plan,
                                             absl::Span<const int32_t> output_slots,
-                                            const at::Tensor& inverse_frequencies,
+                                            const RotaryFrequencies& frequencies,
                                             at::ScalarType dtype);
 
   const at::Tensor& token_ids() const { return token_ids_; }        // [tokens] int32

@@ -44,7 +44,7 @@ absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
   return GuardTorch("forward", [&]() -> absl::StatusOr<at::Tensor> {
     const c10::InferenceMode inference;
     CANOPY_ASSIGN_OR_RETURN(const TreeContext context,
-                            TreeContext::Create(plan, slots, decoder_.weights().inverse_frequencies,
+                            TreeContext::Create(plan, slots, decoder_.weights().rotary,
                                                 c10::typeMetaToScalarType(options_.dtype())));
     return decoder_.Forward(context);
   });

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,8 @@ ModelConfig SmallConfig() {
   config.head_dim = 16;
   config.max_position_embeddings = 512;
   config.rms_norm_eps = 1e-6;
-  config.rope_theta = 10000;
+  config.rope.theta = 10000;
+  config.qk_norm = true;
   return config;
 }
 
@@ -125,10 +127,8 @@ TEST(TreeEncoderTest, RepeatsBitForBit) {
 TEST(TreeEncoderTest, AnySlotsMayBeAskedFor) {
   const auto encoder = MakeEncoder();
   const TreePlan plan = PlanOf(RandomBatch(4, 2, 40), Backend::kDense);
-  std::vector<int32_t> all;
-  for (int32_t slot = 0; slot < plan.computed_tokens(); ++slot) {
-    all.push_back(slot);
-  }
+  std::vector<int32_t> all(static_cast<size_t>(plan.computed_tokens()));
+  std::iota(all.begin(), all.end(), 0);
   const at::Tensor everywhere = *encoder->Encode(plan, all);
   const at::Tensor endpoints = *encoder->Encode(plan, plan.endpoints);
   for (size_t i = 0; i < plan.endpoints.size(); ++i) {

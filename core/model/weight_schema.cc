@@ -36,16 +36,17 @@ void AddProjection(const std::string& name, int64_t out, int64_t in, bool has_bi
 
 void AddLayer(const ModelConfig& config, int64_t layer, std::vector<TensorSpec>* specs) {
   const int64_t hidden = config.hidden_size;
-  const bool bias = config.attention_bias;
   const std::string prefix = absl::StrCat("layers.", layer, ".");
   const std::string attention = prefix + "self_attn.";
   specs->push_back({prefix + "input_layernorm.weight", {hidden}});
-  AddProjection(attention + "q_proj", config.query_size(), hidden, bias, specs);
-  AddProjection(attention + "k_proj", config.kv_size(), hidden, bias, specs);
-  AddProjection(attention + "v_proj", config.kv_size(), hidden, bias, specs);
-  AddProjection(attention + "o_proj", hidden, config.query_size(), bias, specs);
-  specs->push_back({attention + "q_norm.weight", {config.head_dim}});
-  specs->push_back({attention + "k_norm.weight", {config.head_dim}});
+  AddProjection(attention + "q_proj", config.query_size(), hidden, config.qkv_bias, specs);
+  AddProjection(attention + "k_proj", config.kv_size(), hidden, config.qkv_bias, specs);
+  AddProjection(attention + "v_proj", config.kv_size(), hidden, config.qkv_bias, specs);
+  AddProjection(attention + "o_proj", hidden, config.query_size(), config.output_bias, specs);
+  if (config.qk_norm) {
+    specs->push_back({attention + "q_norm.weight", {config.head_dim}});
+    specs->push_back({attention + "k_norm.weight", {config.head_dim}});
+  }
   specs->push_back({prefix + "post_attention_layernorm.weight", {hidden}});
   AddProjection(prefix + "mlp.gate_proj", config.intermediate_size, hidden, false, specs);
   AddProjection(prefix + "mlp.up_proj", config.intermediate_size, hidden, false, specs);
@@ -126,11 +127,11 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
     AddLayer(config, layer, &specs);
   }
   specs.push_back({"norm.weight", {config.hidden_size}});
-  if (config.architecture == Architecture::kQwen3ForCausalLM && !config.tie_word_embeddings) {
+  if (config.head == ModelHead::kLanguageModel && !config.tie_word_embeddings) {
     specs.push_back(
         {kLanguageModelHead, {config.vocab_size, config.hidden_size}, /*in_backbone=*/false});
   }
-  if (config.architecture == Architecture::kQwen3ForSequenceClassification) {
+  if (config.head == ModelHead::kClassifier) {
     specs.push_back(
         {kClassifierHead, {config.num_labels, config.hidden_size}, /*in_backbone=*/false});
   }
@@ -178,15 +179,14 @@ absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelCo
     used.insert(tensor->name);
     map.tensors.emplace(spec.name, *tensor);
   }
-  const bool tied =
-      config.architecture == Architecture::kQwen3ForCausalLM && config.tie_word_embeddings;
+  const bool tied = config.head == ModelHead::kLanguageModel && config.tie_word_embeddings;
   const TensorView* head = source.Find(kLanguageModelHead);
   if (tied && head != nullptr) {
     CANOPY_RETURN_IF_ERROR(CheckTiedHead(*head, *source.Find(prefix + kEmbedding)));
     used.insert(head->name);
   }
   const TensorView* reward = source.Find(kClassifierHead);
-  if (config.architecture == Architecture::kQwen3ForCausalLM && reward != nullptr) {
+  if (config.head == ModelHead::kLanguageModel && reward != nullptr) {
     CheckTensor(*reward, RewardHeadBeside(config, *reward), &mismatches);
     used.insert(reward->name);
     map.tensors.emplace(kClassifierHead, *reward);

@@ -14,9 +14,10 @@ namespace {
 
 using testing::HasSubstr;
 
-ModelConfig TinyConfig(Architecture architecture) {
+ModelConfig TinyConfig(ModelHead head) {
   ModelConfig config;
-  config.architecture = architecture;
+  config.head = head;
+  config.qk_norm = true;
   config.vocab_size = 50;
   config.hidden_size = 16;
   config.intermediate_size = 24;
@@ -24,7 +25,7 @@ ModelConfig TinyConfig(Architecture architecture) {
   config.num_query_heads = 4;
   config.num_kv_heads = 2;
   config.head_dim = 8;
-  config.num_labels = architecture == Architecture::kQwen3ForSequenceClassification ? 3 : 0;
+  config.num_labels = head == ModelHead::kClassifier ? 3 : 0;
   return config;
 }
 
@@ -82,9 +83,9 @@ std::vector<Stored> SavedByTransformers(const std::string& prefix) {
   return stored;
 }
 
-ModelConfig BiasConfig(Architecture architecture) {
-  ModelConfig config = TinyConfig(architecture);
-  config.attention_bias = true;
+ModelConfig BiasConfig(ModelHead head) {
+  ModelConfig config = TinyConfig(head);
+  config.qkv_bias = config.output_bias = true;
   return config;
 }
 
@@ -97,7 +98,7 @@ std::string MatchError(const std::vector<Stored>& stored, const ModelConfig& con
 TEST(WeightSchemaTest, MatchesWhatTransformersSaves) {
   for (const std::string prefix : {"", "model."}) {
     const auto stored = SavedByTransformers(prefix);
-    const auto map = MatchWeights(SourceOf(stored), BiasConfig(Architecture::kQwen3Model));
+    const auto map = MatchWeights(SourceOf(stored), BiasConfig(ModelHead::kNone));
     ASSERT_TRUE(map.ok()) << map.status();
     EXPECT_EQ(map->tensors.size(), stored.size());
     for (const Stored& tensor : stored) {
@@ -113,29 +114,26 @@ TEST(WeightSchemaTest, MatchesWhatTransformersSaves) {
 TEST(WeightSchemaTest, MatchesHeads) {
   auto untied = SavedByTransformers("model.");
   untied.push_back({"lm_head.weight", {50, 16}});
-  const auto language_model =
-      MatchWeights(SourceOf(untied), BiasConfig(Architecture::kQwen3ForCausalLM));
+  const auto language_model = MatchWeights(SourceOf(untied), BiasConfig(ModelHead::kLanguageModel));
   ASSERT_TRUE(language_model.ok()) << language_model.status();
   EXPECT_NE(language_model->Find("lm_head.weight"), nullptr);
 
   auto classifier = SavedByTransformers("model.");
   classifier.push_back({"score.weight", {3, 16}, DType::kBFloat16});
-  const auto reward =
-      MatchWeights(SourceOf(classifier), BiasConfig(Architecture::kQwen3ForSequenceClassification));
+  const auto reward = MatchWeights(SourceOf(classifier), BiasConfig(ModelHead::kClassifier));
   ASSERT_TRUE(reward.ok()) << reward.status();
   EXPECT_EQ(reward->Find("score.weight")->dtype, DType::kBFloat16);
 
-  EXPECT_THAT(
-      MatchError(SavedByTransformers("model."), BiasConfig(Architecture::kQwen3ForCausalLM)),
-      HasSubstr("1 missing: lm_head.weight"));
-  EXPECT_THAT(MatchError(untied, BiasConfig(Architecture::kQwen3Model)),
+  EXPECT_THAT(MatchError(SavedByTransformers("model."), BiasConfig(ModelHead::kLanguageModel)),
+              HasSubstr("1 missing: lm_head.weight"));
+  EXPECT_THAT(MatchError(untied, BiasConfig(ModelHead::kNone)),
               HasSubstr("1 unexpected: lm_head.weight"));
-  EXPECT_THAT(MatchError(classifier, BiasConfig(Architecture::kQwen3Model)),
+  EXPECT_THAT(MatchError(classifier, BiasConfig(ModelHead::kNone)),
               HasSubstr("1 unexpected: score.weight"));
 }
 
 TEST(WeightSchemaTest, LanguageModelMayCarryARewardHead) {
-  const ModelConfig config = BiasConfig(Architecture::kQwen3ForCausalLM);
+  const ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
   auto stored = SavedByTransformers("model.");
   stored.push_back({"lm_head.weight", {50, 16}});
   const auto alone = MatchWeights(SourceOf(stored), config);
@@ -155,7 +153,7 @@ TEST(WeightSchemaTest, LanguageModelMayCarryARewardHead) {
 }
 
 TEST(WeightSchemaTest, TiedHeadMayOnlyRepeatTheEmbedding) {
-  ModelConfig config = BiasConfig(Architecture::kQwen3ForCausalLM);
+  ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
   config.tie_word_embeddings = true;
   auto stored = SavedByTransformers("model.");
   EXPECT_TRUE(MatchWeights(SourceOf(stored), config).ok());
@@ -172,13 +170,12 @@ TEST(WeightSchemaTest, TiedHeadMayOnlyRepeatTheEmbedding) {
 }
 
 TEST(WeightSchemaTest, BiasFollowsTheConfiguration) {
-  const std::string error =
-      MatchError(SavedByTransformers(""), TinyConfig(Architecture::kQwen3Model));
+  const std::string error = MatchError(SavedByTransformers(""), TinyConfig(ModelHead::kNone));
   EXPECT_THAT(error, HasSubstr("4 unexpected: layers.0.self_attn.k_proj.bias"));
 }
 
 TEST(WeightSchemaTest, PrefixIsAllOrNothing) {
-  const ModelConfig config = BiasConfig(Architecture::kQwen3Model);
+  const ModelConfig config = BiasConfig(ModelHead::kNone);
   auto stored = SavedByTransformers("model.");
   stored.back().name = "norm.weight";
   EXPECT_THAT(MatchError(stored, config),
@@ -192,7 +189,7 @@ TEST(WeightSchemaTest, PrefixIsAllOrNothing) {
 }
 
 TEST(WeightSchemaTest, NamesWrongShapesAndDtypes) {
-  const ModelConfig config = BiasConfig(Architecture::kQwen3Model);
+  const ModelConfig config = BiasConfig(ModelHead::kNone);
   auto stored = SavedByTransformers("");
   stored[2].shape = {24, 16};
   stored[3].dtype = DType::kFloat16;
@@ -206,7 +203,7 @@ TEST(WeightSchemaTest, NamesWrongShapesAndDtypes) {
 }
 
 TEST(WeightSchemaTest, ShowsAtMostEightNames) {
-  ModelConfig config = BiasConfig(Architecture::kQwen3Model);
+  ModelConfig config = BiasConfig(ModelHead::kNone);
   config.num_layers = 3;
   auto stored = SavedByTransformers("");
   for (int i = 0; i < 9; ++i) {
@@ -222,7 +219,8 @@ TEST(WeightSchemaTest, ShowsAtMostEightNames) {
 // Published counts of distinct parameters.
 TEST(WeightSchemaTest, CountsPublishedModels) {
   ModelConfig config;
-  config.architecture = Architecture::kQwen3ForCausalLM;
+  config.qk_norm = true;
+  config.head = ModelHead::kLanguageModel;
   config.tie_word_embeddings = true;
   config.vocab_size = 151936;
   config.hidden_size = 1024;
@@ -243,13 +241,14 @@ TEST(WeightSchemaTest, CountsPublishedModels) {
 
 TEST(WeightSchemaTest, LargestConfigurationDoesNotOverflow) {
   ModelConfig config;
-  config.architecture = Architecture::kQwen3ForSequenceClassification;
+  config.qk_norm = true;
+  config.head = ModelHead::kClassifier;
   config.vocab_size = 1 << 24;
   config.hidden_size = 1 << 17;
   config.intermediate_size = 1 << 20;
   config.num_layers = config.num_query_heads = config.num_kv_heads = config.head_dim = 1 << 10;
   config.num_labels = 1 << 16;
-  config.attention_bias = true;
+  config.qkv_bias = config.output_bias = true;
   const double layer = 3.0 * (1 << 17) * (1 << 20) + 4.0 * (1 << 17) * (1 << 20);
   EXPECT_NEAR(static_cast<double>(CountParameters(config)) / (1024 * layer), 1.0, 0.01);
 }

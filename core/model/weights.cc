@@ -4,10 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "ATen/ops/arange.h"
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
-#include "ATen/ops/pow.h"
 #include "absl/strings/str_cat.h"
 #include "c10/core/InferenceMode.h"
 #include "core/base/status_macros.h"
@@ -88,7 +86,9 @@ class Uploader {
     weights.input_norm = Tensor(layer + "input_layernorm.weight");
     weights.qkv = Stacked(projections("weight"));
     weights.qkv_bias = Stacked(projections("bias"));
-    weights.qk_norm = HeadNorms(attention, config);
+    if (config.qk_norm) {
+      weights.qk_norm = HeadNorms(attention, config);
+    }
     weights.output = Tensor(attention + "o_proj.weight");
     weights.output_bias = TensorOrUndefined(attention + "o_proj.bias");
     weights.post_attention_norm = Tensor(layer + "post_attention_layernorm.weight");
@@ -104,13 +104,6 @@ class Uploader {
   const WeightMap& weights_;
   const at::TensorOptions options_;
 };
-
-// In float32 step by step as transformers does, so that the angles are the same bits.
-at::Tensor InverseFrequencies(const ModelConfig& config) {
-  const at::Tensor exponents =
-      at::arange(0, config.head_dim, 2, at::kLong).to(at::kFloat).div_(config.head_dim);
-  return at::pow(config.rope_theta, exponents).reciprocal_();
-}
 
 }  // namespace
 
@@ -132,7 +125,8 @@ absl::StatusOr<DecoderWeights> LoadDecoderWeights(const ModelConfig& config,
       decoder.layers.push_back(uploader.Layer(index, config));
     }
     decoder.final_norm = uploader.Tensor("norm.weight");
-    decoder.inverse_frequencies = InverseFrequencies(config).to(options.device());
+    decoder.rotary = MakeRotaryFrequencies(config.rope, config.head_dim);
+    decoder.rotary.inverse = decoder.rotary.inverse.to(options.device());
     return decoder;
   });
 }

@@ -8,6 +8,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "core/model/model_config.h"
+#include "core/model/rotary.h"
 #include "core/model/weight_schema.h"
 
 namespace canopy {
@@ -17,7 +18,8 @@ struct LayerWeights {
   at::Tensor input_norm;           // [hidden]
   at::Tensor qkv;                  // [(query heads + 2 kv heads) x head dim, hidden]
   at::Tensor qkv_bias;             // [(query heads + 2 kv heads) x head dim]
-  at::Tensor qk_norm;              // [query heads + kv heads, head dim]: each head's own copy
+  at::Tensor qk_norm;              // [query heads + kv heads, head dim]: each head's own copy;
+                                   // undefined where heads are not normed
   at::Tensor output;               // [hidden, query heads x head dim]
   at::Tensor output_bias;          // [hidden]
   at::Tensor post_attention_norm;  // [hidden]
@@ -28,8 +30,8 @@ struct LayerWeights {
 struct DecoderWeights {
   at::Tensor embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
-  at::Tensor final_norm;           // [hidden]
-  at::Tensor inverse_frequencies;  // [head dim / 2] float32, of the rotary embedding
+  at::Tensor final_norm;  // [hidden]
+  RotaryFrequencies rotary;
 };
 
 // A copy of one tensor (F32 or BF16) with the device and dtype of `options`. Throws LibTorch's

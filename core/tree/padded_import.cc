@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <numeric>
-
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/tree/path_batch.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "core/base/checked_math.h"
 #include "core/tree/sub_trie.h"
@@ -11,7 +12,7 @@ namespace canopy {
 namespace {
 
 // A segmented part indexes at most twice its paths x longest path: every chain ends in a path or a
-// branch, and reads no more keys than the longest path has. This keeps the arrays below 256 MiB.
+// branch, and reads no more keys than the longest path has. This keeps the arrays within 256 MiB.
 constexpr int64_t kMaxSegmentedPathTokens = int64_t{1} << 25;
 
 // What questions or paths take in a forward.

@@ -1,6 +1,6 @@
 #include "core/tree/path_batch.h"
 
-#include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"

@@ -1,6 +1,7 @@
 #include "core/tree/sub_trie.h"
 
-#include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace canopy {
 namespace {

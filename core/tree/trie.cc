@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/tree/run_trie.h"

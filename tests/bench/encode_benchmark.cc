@@ -5,6 +5,7 @@
 //   wide   two questions of 64 and 2 candidates, each 490 + 18 tokens
 //   small  one question of 4 candidates, 100 + 16
 //   typed  5 questions of 4 candidates, 440 + 16
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -38,19 +39,16 @@ struct Shape {
 std::shared_ptr<const PathBatch> MakeBatch(const Shape& shape) {
   std::mt19937 random(1);
   const auto tokens = [&](int32_t size) {
-    std::vector<int32_t> ids;
-    for (int32_t i = 0; i < size; ++i) {
-      ids.push_back(static_cast<int32_t>(random() % kVocabulary));
-    }
+    std::vector<int32_t> ids(static_cast<size_t>(size));
+    std::generate(ids.begin(), ids.end(),
+                  [&] { return static_cast<int32_t>(random() % kVocabulary); });
     return ids;
   };
   auto batch = std::make_shared<PathBatch>();
   batch->question_offsets = {0};
   for (const int32_t candidates : shape.candidates) {
-    std::vector<std::vector<int32_t>> suffixes;
-    for (int32_t i = 0; i < candidates; ++i) {
-      suffixes.push_back(tokens(shape.suffix_tokens));
-    }
+    std::vector<std::vector<int32_t>> suffixes(static_cast<size_t>(candidates));
+    std::generate(suffixes.begin(), suffixes.end(), [&] { return tokens(shape.suffix_tokens); });
     batch->AddQuestion(tokens(shape.prefix_tokens), suffixes);
   }
   return batch;

@@ -50,6 +50,7 @@ PathBatch Rollout() {
   std::mt19937_64 random(kSeed);
   for (int32_t question = 0; question < 32; ++question) {
     std::vector<Tokens> suffixes;
+    suffixes.reserve(64);
     for (int32_t i = 0; i < 64; ++i) {
       suffixes.push_back(RandomTokens(random, 64));
     }
@@ -92,6 +93,7 @@ std::vector<Tokens> Comb(int32_t size) {
 
 std::vector<Tokens> Singles(int32_t num_paths) {
   std::vector<Tokens> paths;
+  paths.reserve(num_paths);
   for (int32_t i = 0; i < num_paths; ++i) {
     paths.push_back({i});
   }

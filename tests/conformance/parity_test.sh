@@ -1,9 +1,9 @@
 #!/bin/bash
-# Makes the checkpoints with the Python of the venv, then compares. Arguments: the script and the
-# comparing binaries, as runfiles.
+# Makes the checkpoints with the Python of the venv, then compares. Arguments: the comparing binary
+# and the script, as runfiles.
 set -euo pipefail
 
-script=$(readlink -f "$1")
+script=$(readlink -f "$2")
 python="$(dirname "$script")/../../.venv/bin/python"
 checkpoints="$TEST_TMPDIR/checkpoints"
 
@@ -11,7 +11,4 @@ rm -rf "$checkpoints"
 mkdir -p "$checkpoints"
 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TRANSFORMERS_VERBOSITY=error HF_HUB_DISABLE_PROGRESS_BARS=1 \
   "$python" "$script" "$checkpoints"
-shift
-for comparison in "$@"; do
-  "$comparison"
-done
+exec "$1"

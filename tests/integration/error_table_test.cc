@@ -430,6 +430,9 @@ TEST_F(ErrorTableTest, BytesThatAreNotARequestNameTheField) {
     EXPECT_EQ(bad_request->field_violations(0).field(), field);
   }
   EXPECT_EQ(Send(kExplain, "\x0a\x05").error_code(), Code::INVALID_ARGUMENT);
+  for (const char* name : {"\x0a\x05", "\x0a\x01\xff"}) {
+    EXPECT_EQ(Send("/canopy.v1.Scorer/GetModel", name).error_code(), Code::INVALID_ARGUMENT);
+  }
 }
 
 TEST_F(ErrorTableTest, ExplainRefusesWhatItCannotBound) {

@@ -223,7 +223,7 @@ TEST(DeadlineTest, WhatIsLateOrUnwantedNeverReachesTheDevice) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
   TestServer server(options);
-  const std::string& metrics = server.server().metrics_address();
+  const std::string metrics = server.server().metrics_address();
   server.controls().gate.Close();
   PendingCall running(&server);
   server.controls().gate.AwaitWaiter();
@@ -420,7 +420,7 @@ TEST(MetricsTest, HttpRefusesEverythingElse) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
   TestServer server(options);
-  const std::string& address = server.server().metrics_address();
+  const std::string address = server.server().metrics_address();
   EXPECT_THAT(Http(address, "GET /metrics?x=1 HTTP/1.0\r\n\r\n"), HasSubstr(" 200 "));
   EXPECT_THAT(Http(address, "GET / HTTP/1.1\r\n\r\n"), HasSubstr(" 404 "));
   EXPECT_THAT(Http(address, "POST /metrics HTTP/1.1\r\n\r\n"), HasSubstr(" 405 "));

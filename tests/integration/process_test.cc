@@ -1,6 +1,8 @@
 // canopy_server as a process: exit codes, what it prints, signals.
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -36,7 +39,7 @@ constexpr char kServer[] = "tests/integration/fake_canopy_server";
 // A child process whose output can be read while it runs. Killed when destroyed.
 class Child {
  public:
-  explicit Child(std::vector<std::string> arguments) {
+  explicit Child(std::vector<std::string> arguments, const char* program = kServer) {
     int out[2];
     int err[2];
     EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
@@ -45,13 +48,13 @@ class Child {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
-    arguments.insert(arguments.begin(), kServer);
+    arguments.insert(arguments.begin(), program);
     std::vector<char*> argv;
     for (std::string& argument : arguments) {
       argv.push_back(argument.data());
     }
     argv.push_back(nullptr);
-    EXPECT_EQ(posix_spawn(&pid_, kServer, &actions, nullptr, argv.data(), environ), 0);
+    EXPECT_EQ(posix_spawn(&pid_, program, &actions, nullptr, argv.data(), environ), 0);
     posix_spawn_file_actions_destroy(&actions);
     close(out[1]);
     close(err[1]);
@@ -226,6 +229,57 @@ TEST(StartTest, WritesItsPortAndServesSeveralModels) {
   for (const absl::string_view line : absl::StrSplit(child.errors(), '\n', absl::SkipEmpty())) {
     EXPECT_TRUE(absl::StartsWith(line, "{\"time\":")) << line;
   }
+}
+
+// A connection that never says anything; -1 = refused.
+int ConnectSilently(const std::string& address) {
+  int port = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+  sockaddr_in peer{};
+  peer.sin_family = AF_INET;
+  peer.sin_port = htons(static_cast<uint16_t>(port));
+  peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+TEST(ConnectionTest, RunningOutOfDescriptorsHarmsNobodyElse) {
+  Child child(
+      {"-c", absl::StrCat("ulimit -n 96 && exec ", kServer,
+                          " --model=reward --listen=127.0.0.1:0 --metrics_listen=127.0.0.1:0")},
+      "/bin/sh");
+  const std::string address = child.AwaitAddress();
+  const auto stub = v1::Scorer::NewStub(Connect(address));
+  const auto get_model = [](v1::Scorer::Stub* client) {
+    grpc::ClientContext context;
+    SetTestDeadline(&context);
+    v1::Model model;
+    return client->GetModel(&context, {}, &model).error_code();
+  };
+  ASSERT_EQ(get_model(stub.get()), grpc::StatusCode::OK);
+  std::vector<int> connections;
+  for (int i = 0; i < 300; ++i) {
+    connections.push_back(ConnectSilently(address));
+  }
+  // The system completes connections before the server sees them, so the last one to be turned away
+  // shows that all were looked at: reading from it ends.
+  char byte = 0;
+  EXPECT_LE(recv(connections.back(), &byte, 1, 0), 0);
+  EXPECT_EQ(get_model(stub.get()), grpc::StatusCode::OK);
+  for (const int fd : connections) {
+    close(fd);
+  }
+  grpc::StatusCode code = grpc::StatusCode::UNAVAILABLE;
+  for (int i = 0; i < 1'000 && code == grpc::StatusCode::UNAVAILABLE; ++i) {
+    code = get_model(v1::Scorer::NewStub(Connect(address)).get());
+  }
+  EXPECT_EQ(code, grpc::StatusCode::OK);
+  child.Signal(SIGTERM);
+  EXPECT_EQ(child.Wait(), 0);
 }
 
 // Asks until the server refuses: then it has taken the signal.

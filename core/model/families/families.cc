@@ -1,0 +1,15 @@
+#include "core/model/families/families.h"
+
+namespace canopy {
+
+const std::vector<Family>& AllFamilies() {
+  static const auto* const families = new std::vector<Family>{
+      LlamaFamily(),
+      MistralFamily(),
+      Qwen2Family(),
+      Qwen3Family(),
+  };
+  return *families;
+}
+
+}  // namespace canopy

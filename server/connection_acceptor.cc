@@ -1,0 +1,72 @@
+#include "server/connection_acceptor.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace canopy::server {
+namespace {
+
+// Descriptors that connections leave to everything else: metrics, health, model files.
+constexpr int kReservedDescriptors = 32;
+
+// The system hands out the lowest free number, so a high one says how many are in use.
+bool IsScarce(int fd) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         static_cast<rlim_t>(fd) + kReservedDescriptors >= limit.rlim_cur;
+}
+
+}  // namespace
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    // Without it the lower limit stays, which is safe.
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+ConnectionAcceptor::ConnectionAcceptor(
+    std::unique_ptr<ListenSocket> socket,
+    std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> sink,
+    std::function<void()> refused)
+    : address_(socket->address()),
+      socket_(std::move(socket)),
+      sink_(std::move(sink)),
+      refused_(std::move(refused)),
+      thread_([this] { Loop(); }) {}
+
+void ConnectionAcceptor::Stop() {
+  if (socket_ != nullptr) {
+    socket_->Stop();
+    thread_.join();
+    socket_.reset();
+  }
+}
+
+void ConnectionAcceptor::Loop() {
+  for (int fd = socket_->Accept(); fd >= 0; fd = socket_->Accept()) {
+    if (IsScarce(fd)) {
+      close(fd);
+      if (refused_) {
+        refused_();
+      }
+      continue;
+    }
+    // Small answers must not wait for an acknowledgement; gRPC sets this on its own sockets only.
+    const int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.listener_fd = socket_->fd();
+    connection.fd = fd;
+    sink_->HandleNewConnection(&connection);
+  }
+}
+
+}  // namespace canopy::server

@@ -1,0 +1,41 @@
+// TCP sockets of ours that wait for connections.
+#ifndef SERVER_LISTEN_SOCKET_H_
+#define SERVER_LISTEN_SOCKET_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace canopy::server {
+
+// A listening socket and a way to stop the threads that wait for it. Thread-safe.
+class ListenSocket {
+ public:
+  // Binds HOST:PORT, port 0 = any free one. UNAVAILABLE when it cannot.
+  static absl::StatusOr<std::unique_ptr<ListenSocket>> Open(const std::string& address);
+  ~ListenSocket();
+  ListenSocket(const ListenSocket&) = delete;
+  ListenSocket& operator=(const ListenSocket&) = delete;
+
+  // HOST:PORT with the bound port.
+  const std::string& address() const { return address_; }
+  int fd() const { return fd_; }
+
+  // Waits for a connection and returns its non-blocking descriptor, which the caller owns; -1 once
+  // Stop was called. Where descriptors or memory have run out, it tries again ten times a second.
+  int Accept();
+  // Lets every Accept, now and later, return -1.
+  void Stop();
+
+ private:
+  ListenSocket(int fd, int stop_fd, std::string address);
+
+  const int fd_;
+  const int stop_fd_;  // readable once stopped
+  const std::string address_;
+};
+
+}  // namespace canopy::server
+
+#endif  // SERVER_LISTEN_SOCKET_H_
