@@ -1,12 +1,17 @@
 #include "client/codec.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/enum_names.h"
 #include "nlohmann/json.hpp"
 
@@ -14,6 +19,8 @@ namespace canopy::client {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMaxKeyBytes = 40;  // of a key in an error
 
 absl::Status Refuse(absl::string_view place, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(place, ": ", problem));
@@ -63,6 +70,23 @@ absl::Status ReadString(const Json& object, const char* key, std::string* text) 
   return absl::OkStatus();
 }
 
+// Keys beside `known` are comments when they are among kComments, and slips otherwise: a misspelt
+// "prefix" would score something else without a word.
+absl::Status RefuseUnknownKeys(const Json& object, std::initializer_list<absl::string_view> known) {
+  static constexpr absl::string_view kComments[] = {"prompt", "text", "answer", "comment"};
+  const auto is_in = [](const auto& names, absl::string_view key) {
+    return std::find(std::begin(names), std::end(names), key) != std::end(names);
+  };
+  for (const auto& entry : object.items()) {
+    if (!is_in(known, entry.key()) && !is_in(kComments, entry.key())) {
+      return Refuse(absl::CHexEscape(entry.key().substr(0, kMaxKeyBytes)),
+                    absl::StrCat("unknown key; known are ", absl::StrJoin(known, ", "),
+                                 ", and for comments ", absl::StrJoin(kComments, ", ")));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadTokens(const Json& object, const char* key, v1::TokenIds* tokens) {
   const auto found = object.find(key);
   if (found == object.end()) {
@@ -86,8 +110,14 @@ absl::Status ReadTokens(const Json& object, const char* key, v1::TokenIds* token
 }
 
 absl::Status ReadCandidate(const Json& value, v1::Candidate* candidate) {
+  if (absl::Status status = RefuseUnknownKeys(value, {"id", "tokens"}); !status.ok()) {
+    return status;
+  }
   if (absl::Status status = ReadString(value, "id", candidate->mutable_id()); !status.ok()) {
     return status;
+  }
+  if (value.find("tokens") == value.end()) {
+    return Refuse("tokens", "missing; [] is a candidate that ends with the prefix");
   }
   return ReadTokens(value, "tokens", candidate->mutable_tokens());
 }
@@ -127,7 +157,10 @@ absl::Status ReadKind(const Json& object, v1::Question* question) {
 }
 
 absl::Status ReadQuestion(const Json& object, v1::Question* question) {
-  absl::Status status = ReadString(object, "id", question->mutable_id());
+  absl::Status status = RefuseUnknownKeys(object, {"id", "kind", "prefix", "candidates"});
+  if (status.ok()) {
+    status = ReadString(object, "id", question->mutable_id());
+  }
   if (status.ok()) {
     status = ReadKind(object, question);
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace canopy::client {
@@ -12,7 +13,7 @@ namespace {
 TEST(ParseQuestionTest, ReadsEveryField) {
   const absl::StatusOr<v1::Question> question = ParseQuestion(
       R"({"id": "q\u00e9", "kind": "score", "prefix": [0, 4294967295],
-          "candidates": [{"id": "a", "tokens": [1, 2]}, {"tokens": []}, {}]})");
+          "candidates": [{"id": "a", "tokens": [1, 2]}, {"tokens": []}, {"tokens": [], "comment": 7}]})");
   ASSERT_TRUE(question.ok()) << question.status();
   EXPECT_EQ(question->id(), "q\xc3\xa9");
   EXPECT_EQ(question->kind(), v1::QUESTION_KIND_SCORE);
@@ -41,6 +42,19 @@ TEST(ParseQuestionTest, KnowsEveryKind) {
                                                              {"score", v1::QUESTION_KIND_SCORE}}) {
     EXPECT_EQ(ParseQuestion(R"({"kind": ")" + name + R"(", "candidates": []})")->kind(), kind);
   }
+}
+
+TEST(ParseQuestionTest, ASlipIsNotAComment) {
+  const auto message = [](const char* line) {
+    return std::string(ParseQuestion(line).status().message());
+  };
+  // Both would otherwise score another path than was meant.
+  EXPECT_THAT(message(R"({"prefx": [1], "candidates": [{"tokens": [2]}]})"),
+              ::testing::StartsWith("prefx: unknown key; known are id, kind, prefix, candidates"));
+  EXPECT_THAT(message(R"({"prefix": [1], "candidates": [{"token": [2]}]})"),
+              ::testing::StartsWith("candidates[0].token: unknown key; known are id, tokens"));
+  EXPECT_THAT(message(R"({"prefix": [1], "candidates": [{"text": "abc"}]})"),
+              ::testing::StartsWith("candidates[0].tokens: missing"));
 }
 
 struct WrongLine {
@@ -88,10 +102,11 @@ INSTANTIATE_TEST_SUITE_P(
         WrongLine{R"({"prefix": [[1]], "candidates": []})",
                   std::string("prefix[0]: array") + kNoToken},
         WrongLine{R"({"candidates": {}})", "candidates: must be a list of objects, not object"},
-        WrongLine{R"({"candidates": [{}, [1]]})", "candidates[1]: must be an object, not array"},
+        WrongLine{R"({"candidates": [{"tokens": []}, [1]]})",
+                  "candidates[1]: must be an object, not array"},
         WrongLine{R"({"candidates": [{"id": []}]})",
                   "candidates[0].id: must be a string, not array"},
-        WrongLine{R"({"candidates": [{}, {"tokens": [1, 2, -3]}]})",
+        WrongLine{R"({"candidates": [{"tokens": []}, {"tokens": [1, 2, -3]}]})",
                   std::string("candidates[1].tokens[2]: -3") + kNoToken},
         WrongLine{R"({"candidates": [{"tokens": "12"}]})",
                   "candidates[0].tokens: must be a list of token ids, not string"}));

@@ -17,6 +17,9 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadModel(const ModelSource& model,
   runner.config = options.config;
   runner.device = options.device;
   runner.dtype = options.dtype;
+  if (options.reranker_yes_token >= 0) {
+    runner.reranker = RerankerTokens{options.reranker_yes_token, options.reranker_no_token};
+  }
   runner.max_batch_tokens = options.max_batch_tokens;
   runner.threads = options.threads;
   return LoadTorchRunner(runner);

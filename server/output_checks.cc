@@ -47,23 +47,35 @@ std::vector<OutputBytes> BytesByOutput(const OutputSelection& outputs, const Mod
   };
 }
 
+absl::string_view ScoreHeadName(ScoreHead head) {
+  switch (head) {
+    case ScoreHead::kReward:
+      return "reward";
+    case ScoreHead::kDecision:
+      return "decision";
+    case ScoreHead::kReranker:
+      return "reranker";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::string> HeadNames(const ModelInfo& model) {
   std::vector<std::string> names = {"vectors"};
   if (model.num_labels > 0) {
-    names.emplace_back("reward");
+    names.emplace_back(ScoreHeadName(model.score_head));
   }
   if (model.has_lm_head) {
     names.emplace_back("logprobs");
   }
-  if (model.num_labels == 1) {
+  if (model.has_value_head) {
     names.emplace_back("values");
   }
   return names;
 }
 
-absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model) {
+absl::Status CheckHeads(const OutputsFields& outputs, const ModelInfo& model) {
   Violations violations;
   const auto need = [&](const char* field, bool asked, bool has, const char* head) {
     if (asked && !has) {
@@ -73,10 +85,11 @@ absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model) 
   };
   constexpr char kLanguageModel[] = "language-model head";
   need("outputs.scores", outputs.scores, model.num_labels > 0, "scoring head");
+  need("outputs.probabilities", outputs.probabilities, model.num_labels == 1, "head of one score");
   need("outputs.token_logprobs", outputs.token_logprobs, model.has_lm_head, kLanguageModel);
   need("outputs.entropy", outputs.entropy, model.has_lm_head, kLanguageModel);
   need("outputs.vocab_range", outputs.vocab_range, model.has_lm_head, kLanguageModel);
-  need("outputs.values", outputs.values, model.num_labels == 1, "head of one label");
+  need("outputs.values", outputs.values, model.has_value_head, "head of one label for every token");
   need("outputs.top_logprobs", outputs.top_logprobs > 0, model.has_lm_head, kLanguageModel);
   return violations.ToStatus();
 }

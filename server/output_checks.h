@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "core/engine/types.h"
 #include "core/tree/path_batch.h"
+#include "server/request_head.h"
 
 namespace canopy::server {
 
@@ -20,7 +21,7 @@ inline constexpr int64_t kMaxAnswerBytes = (int64_t{2} << 30) - (int64_t{256} <<
 std::vector<std::string> HeadNames(const ModelInfo& model);
 
 // INVALID_ARGUMENT, a violation for each output that the model has no head for.
-absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model);
+absl::Status CheckHeads(const OutputsFields& outputs, const ModelInfo& model);
 
 // INVALID_ARGUMENT when the answer for `batch` would exceed kMaxAnswerBytes, naming the output that
 // takes most.

@@ -22,6 +22,7 @@ ModelInfo Model(int64_t num_labels, bool has_lm_head) {
   model.vocab_size = 1'000;
   model.num_labels = num_labels;
   model.has_lm_head = has_lm_head;
+  model.has_value_head = num_labels == 1;
   return model;
 }
 
@@ -42,22 +43,24 @@ TEST(OutputChecksTest, HeadsFollowTheModel) {
 }
 
 TEST(OutputChecksTest, EveryOutputWithoutItsHeadIsNamed) {
-  OutputSelection outputs;
+  OutputsFields outputs;
   outputs.vectors = true;
   EXPECT_TRUE(CheckHeads(outputs, Model(0, false)).ok());
   outputs.scores = outputs.token_logprobs = outputs.entropy = outputs.vocab_range = true;
-  outputs.values = true;
+  outputs.values = outputs.probabilities = true;
   outputs.top_logprobs = 1;
   EXPECT_TRUE(CheckHeads(outputs, Model(1, true)).ok());
   const absl::Status status = CheckHeads(outputs, Model(0, false));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  for (const char* field :
-       {"scores", "token_logprobs", "entropy", "vocab_range", "values", "top_logprobs"}) {
+  for (const char* field : {"scores", "probabilities", "token_logprobs", "entropy", "vocab_range",
+                            "values", "top_logprobs"}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(std::string("outputs.") + field + ": "));
   }
-  EXPECT_THAT(std::string(CheckHeads(outputs, Model(2, true)).message()),
-              HasSubstr("outputs.values: model m has no head of one label; it has: vectors, "
-                        "reward, logprobs"));
+  EXPECT_THAT(
+      std::string(CheckHeads(outputs, Model(2, true)).message()),
+      HasSubstr(
+          "outputs.values: model m has no head of one label for every token; it has: vectors, "
+          "reward, logprobs"));
 }
 
 TEST(OutputChecksTest, AnAnswerThatDoesNotFitOneMessageIsRefused) {

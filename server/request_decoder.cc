@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "canopy/v1/scorer.pb.h"
+#include "server/kind_rules.h"
 
 #ifndef ABSL_IS_LITTLE_ENDIAN
 #error "TokenIds.raw is copied as it stands: it needs a little-endian host"
@@ -53,6 +54,7 @@ class QuestionDecoder {
 
   // False when malformed.
   bool AddQuestion(const WireReader& reader) {
+    violations_before_ = violations_->list().size();
     // Fields come in any order: the prefix and the rest first, then the candidates.
     return ReadOwnFields(reader) && ReadCandidates(reader) && CloseQuestion();
   }
@@ -132,6 +134,13 @@ class QuestionDecoder {
     }
     decoded_.kinds.push_back(kind_);
     decoded_.batch.question_offsets.push_back(decoded_.batch.num_paths());
+    // Of a question that is wrong already, not all candidates may have been read.
+    if (violations_->list().size() == violations_before_) {
+      if (const auto broken = FindKindViolation(kind_, decoded_.batch, question_)) {
+        violations_->Add(absl::StrCat("questions[", question_, "]", broken->field),
+                         broken->description);
+      }
+    }
     ++question_;
     return true;
   }
@@ -239,6 +248,7 @@ class QuestionDecoder {
   const TokenLimits limits_;
   Violations* const violations_;
   DecodedQuestions decoded_;
+  size_t violations_before_ = 0;  // the current question
   int32_t question_ = 0;
   int32_t candidate_ = 0;
   int32_t kind_ = 0;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -162,6 +163,25 @@ bool InVocabulary(const std::vector<int32_t>& tokens) {
                      [](int32_t token) { return token >= 0 && token < kLimits.vocab_size; });
 }
 
+// Whether the candidates suit the question's kind; their tokens are valid.
+bool FitsKind(const v1::Question& question) {
+  const int count = question.candidates_size();
+  std::set<std::vector<int32_t>> distinct;
+  for (const v1::Candidate& candidate : question.candidates()) {
+    distinct.insert(*TokensOf(candidate.tokens()));
+  }
+  switch (question.kind()) {
+    case v1::QUESTION_KIND_BOOLEAN:
+      return count == 2 && distinct.size() == 2;
+    case v1::QUESTION_KIND_CHOICE:
+      return count <= 255 && static_cast<int>(distinct.size()) == count;
+    case v1::QUESTION_KIND_SCORE:
+      return count >= 2 && count <= 10 && static_cast<int>(distinct.size()) == count;
+    default:
+      return true;
+  }
+}
+
 // Whether the contract allows a question, written without the decoder's order or code.
 bool IsValidQuestion(const v1::Question& question) {
   const auto prefix = TokensOf(question.prefix());
@@ -169,15 +189,16 @@ bool IsValidQuestion(const v1::Question& question) {
       !v1::QuestionKind_IsValid(question.kind())) {
     return false;
   }
-  return std::all_of(question.candidates().begin(), question.candidates().end(),
-                     [&](const v1::Candidate& candidate) {
-                       const auto tokens = TokensOf(candidate.tokens());
-                       if (!tokens.has_value() || !InVocabulary(*tokens)) {
-                         return false;
-                       }
-                       const size_t length = prefix->size() + tokens->size();
-                       return length > 0 && length <= kLimits.max_path_tokens;
-                     });
+  const bool are_valid = std::all_of(question.candidates().begin(), question.candidates().end(),
+                                     [&](const v1::Candidate& candidate) {
+                                       const auto tokens = TokensOf(candidate.tokens());
+                                       if (!tokens.has_value() || !InVocabulary(*tokens)) {
+                                         return false;
+                                       }
+                                       const size_t length = prefix->size() + tokens->size();
+                                       return length > 0 && length <= kLimits.max_path_tokens;
+                                     });
+  return are_valid && FitsKind(question);
 }
 
 void ExpectSameQuestions(const v1::ScoreRequest& expected, const std::string& bytes,

@@ -83,17 +83,13 @@ void CheckRouting(const RoutingFields& routing, int64_t max_mask_bytes, Violatio
 }
 
 // What the contract names and this version does not do yet.
-absl::Status CheckBuilt(const RequestHead& head, const DecodedQuestions& questions) {
+absl::Status CheckBuilt(const RequestHead& head) {
   Violations unbuilt;
   const auto check = [&unbuilt](std::string field, bool asked) {
     if (asked) {
       unbuilt.Add(std::move(field), "not built yet");
     }
   };
-  for (size_t i = 0; i < questions.kinds.size() && !unbuilt.full(); ++i) {
-    check(absl::StrCat("questions[", i, "].kind"), questions.kinds[i] != v1::QUESTION_KIND_PLAIN);
-  }
-  check("outputs.probabilities", head.outputs.probabilities);
   check("priority", head.priority != v1::PRIORITY_NORMAL);
   return unbuilt.ToStatus(absl::StatusCode::kUnimplemented);
 }
@@ -114,7 +110,7 @@ OutputSelection SelectOutputs(const OutputsFields& outputs, const ModelInfo& mod
   selection.vectors = outputs.vectors;
   selection.vector_type = ToVectorType(outputs.vector_dtype);
   selection.normalize = outputs.normalize;
-  selection.scores = outputs.scores;
+  selection.scores = outputs.scores || outputs.probabilities;
   selection.token_logprobs = outputs.token_logprobs;
   selection.entropy = outputs.entropy;
   selection.vocab_range = outputs.vocab_range;
@@ -218,9 +214,9 @@ absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,
   CheckEnum("priority", head.priority, v1::Priority_IsValid(head.priority), &violations);
   CANOPY_RETURN_IF_ERROR(violations.ToStatus());
 
-  CANOPY_RETURN_IF_ERROR(CheckBuilt(head, request.questions));
+  CANOPY_RETURN_IF_ERROR(CheckBuilt(head));
   request.job.outputs = SelectOutputs(head.outputs, model);
-  CANOPY_RETURN_IF_ERROR(CheckHeads(request.job.outputs, model));
+  CANOPY_RETURN_IF_ERROR(CheckHeads(head.outputs, model));
   CANOPY_RETURN_IF_ERROR(CheckAnswerSize(request.job.outputs, model, request.questions.batch));
   CANOPY_RETURN_IF_ERROR(CheckVersions(head, model));
   CANOPY_RETURN_IF_ERROR(CheckBackend(head.routing, model));

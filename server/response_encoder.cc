@@ -5,15 +5,19 @@
 #include <numeric>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "canopy/v1/scorer.pb.h"
+#include "core/engine/decision.h"
 #include "core/tree/path_batch.h"
 #include "google/protobuf/arena.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/slice.h"
+#include "server/kind_rules.h"
 
 namespace canopy::server {
 namespace {
@@ -100,9 +104,42 @@ void SetTokens(const ScoreResult& result, int32_t path, v1::CandidateResult* can
   AddEntries(result.values.entries, result.values.values, path, candidate->mutable_values());
 }
 
+void SetAnswer(const Answer& answer, v1::QuestionResult* result) {
+  if (const auto* boolean = std::get_if<BooleanAnswer>(&answer)) {
+    result->mutable_boolean()->set_probability(boolean->probability);
+    result->mutable_boolean()->set_value(boolean->value);
+  } else if (const auto* choice = std::get_if<ChoiceAnswer>(&answer)) {
+    result->mutable_choice()->set_index(static_cast<uint32_t>(choice->index));
+    result->mutable_choice()->set_id(result->candidates(choice->index).id());
+    result->mutable_choice()->set_probability(choice->probability);
+    result->mutable_choice()->set_margin(choice->margin);
+  } else if (const auto* score = std::get_if<ScoreAnswer>(&answer)) {
+    result->mutable_score()->set_level(static_cast<uint32_t>(score->level));
+    result->mutable_score()->set_expected(score->expected);
+  }
+}
+
+// Probabilities and the answer of a question whose candidates are in `result`; nothing where one of
+// them is unscored.
+void SetDecision(QuestionKind kind, const KindTemperatures& temperatures,
+                 absl::Span<const float> scores, v1::QuestionResult* result) {
+  const std::vector<float> probabilities = Probabilities(scores, temperatures.Of(kind));
+  if (probabilities.empty()) {
+    return;
+  }
+  for (int i = 0; i < result->candidates_size(); ++i) {
+    result->mutable_candidates(i)->set_probability(probabilities[i]);
+  }
+  result->mutable_distribution()->Add(probabilities.begin(), probabilities.end());
+  SetAnswer(AnswerOf(kind, probabilities), result);
+}
+
 void FillResults(const EncodeInput& input, const ScoreResult& result, v1::ScoreResponse* response) {
   const PathBatch& batch = *input.request.job.batch;
   const DecodedQuestions& questions = input.request.questions;
+  const OutputsFields& outputs = input.request.head.outputs;
+  // Scores may have been computed for the probabilities alone.
+  const bool has_scores = !result.scores.empty() && (outputs.scores || !outputs.probabilities);
   response->mutable_results()->Reserve(batch.num_questions());
   for (int32_t question = 0; question < batch.num_questions(); ++question) {
     v1::QuestionResult* entry = response->add_results();
@@ -116,10 +153,15 @@ void FillResults(const EncodeInput& input, const ScoreResult& result, v1::ScoreR
         candidate->set_unscored_reason("non_finite");
         continue;
       }
-      if (!result.scores.empty()) {
+      if (has_scores) {
         SetScores(result, path, candidate);
       }
       SetTokens(result, path, candidate);
+    }
+    if (outputs.probabilities) {
+      const int32_t begin = batch.question_offsets[question];
+      SetDecision(ToQuestionKind(questions.kinds[question]), result.model->temperatures,
+                  absl::MakeConstSpan(result.scores).subspan(begin, end - begin), entry);
     }
   }
 }

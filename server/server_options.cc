@@ -47,6 +47,11 @@ ABSL_FLAG(std::string, device, Defaults().device,
 ABSL_FLAG(std::string, dtype, Defaults().dtype,
           "Type of weights and arithmetic: auto (bfloat16 on CUDA, float32 on a CPU), float32 or "
           "bfloat16.");
+ABSL_FLAG(
+    int64_t, reranker_yes_token, -1,
+    "Makes a language model a reranker whose score is the probability of this token against "
+    "--reranker_no_token; -1 = as the folder's reranker.json says. Needs exactly one --model.");
+ABSL_FLAG(int64_t, reranker_no_token, -1, "See --reranker_yes_token.");
 ABSL_FLAG(int32_t, threads, 0, "Threads of the model on a CPU; 0 = one a core.");
 ABSL_FLAG(std::string, listen, Defaults().listen, "HOST:PORT of the gRPC service; port 0 = any.");
 ABSL_FLAG(std::string, metrics_listen, "", "HOST:PORT of Prometheus metrics over HTTP; '' = off.");
@@ -156,6 +161,27 @@ absl::StatusOr<ModelSource> ParseModel(const std::string& text) {
   return model;
 }
 
+absl::Status ReadReranker(ServerOptions* options) {
+  constexpr int64_t kMaxToken = std::numeric_limits<int32_t>::max();
+  options->reranker_yes_token = absl::GetFlag(FLAGS_reranker_yes_token);
+  options->reranker_no_token = absl::GetFlag(FLAGS_reranker_no_token);
+  CANOPY_RETURN_IF_ERROR(
+      CheckRange("reranker_yes_token", options->reranker_yes_token, -1, kMaxToken));
+  CANOPY_RETURN_IF_ERROR(
+      CheckRange("reranker_no_token", options->reranker_no_token, -1, kMaxToken));
+  const bool has_yes = options->reranker_yes_token >= 0;
+  if (has_yes != (options->reranker_no_token >= 0)) {
+    return FlagError("reranker_no_token", absl::StrCat(options->reranker_no_token),
+                     absl::StrCat("usable with --reranker_yes_token=", options->reranker_yes_token,
+                                  ": both are needed"));
+  }
+  if (has_yes && options->models.size() != 1) {
+    return FlagError("reranker_yes_token", absl::StrCat(options->reranker_yes_token),
+                     "usable with more than one --model");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadModels(ServerOptions* options) {
   absl::flat_hash_set<std::string> names;
   for (const std::string& text : absl::GetFlag(FLAGS_model).values) {
@@ -173,6 +199,7 @@ absl::Status ReadModels(ServerOptions* options) {
   if (!options->config.empty() && options->models.size() != 1) {
     return FlagError("config", options->config, "usable with more than one --model");
   }
+  CANOPY_RETURN_IF_ERROR(ReadReranker(options));
   options->device = absl::GetFlag(FLAGS_device);
   int32_t index = 0;
   absl::string_view device = options->device;

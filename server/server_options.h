@@ -25,9 +25,12 @@ struct ModelSource {
 struct ServerOptions {
   // Models, in order; the first is the default.
   std::vector<ModelSource> models;
-  std::string config;            // a backbone config from elsewhere; '' = the folder's own
-  std::string device = "auto";   // "auto", "cpu", "cuda" or "cuda:N"
-  std::string dtype = "auto";    // "auto", "float32" or "bfloat16"
+  std::string config;           // a backbone config from elsewhere; '' = the folder's own
+  std::string device = "auto";  // "auto", "cpu", "cuda" or "cuda:N"
+  std::string dtype = "auto";   // "auto", "float32" or "bfloat16"
+  // Token ids of a yes/no reranker; -1 = what the folder's reranker.json says.
+  int64_t reranker_yes_token = -1;
+  int64_t reranker_no_token = -1;
   int32_t threads = 0;           // of the model on a CPU; 0 = one a core
   int64_t max_batch_tokens = 0;  // computed tokens of one forward; 0 = by the device
 

@@ -75,6 +75,23 @@ TEST_F(ServerOptionsTest, WrongModelsAreRefused) {
   EXPECT_TRUE(Parse({"--model=a", "--config=c.json"}).ok());
 }
 
+TEST_F(ServerOptionsTest, RerankerTokensComeInPairsForOneModel) {
+  const auto options = Parse({"--model=a", "--reranker_yes_token=9693", "--reranker_no_token=0"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->reranker_yes_token, 9693);
+  EXPECT_EQ(options->reranker_no_token, 0);
+  EXPECT_EQ(Parse({"--model=a"})->reranker_yes_token, -1);
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {"--model=a", "--reranker_yes_token=1"},
+           {"--model=a", "--reranker_no_token=1"},
+           {"--model=a", "--reranker_yes_token=-2", "--reranker_no_token=-2"},
+           {"--model=a", "--reranker_yes_token=1", "--reranker_no_token=2147483648"},
+           {"--model=a", "--model=b", "--reranker_yes_token=1", "--reranker_no_token=2"},
+       }) {
+    EXPECT_TRUE(absl::StrContains(Error(wrong), "--reranker_")) << Error(wrong);
+  }
+}
+
 TEST_F(ServerOptionsTest, WordsAndRangesAreChecked) {
   const std::vector<std::string> bad = {"--device=tpu",
                                         "--device=cuda:x",

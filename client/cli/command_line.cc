@@ -26,7 +26,7 @@ constexpr absl::string_view kInputFormat =
     "  {\"id\": \"q1\", \"kind\": \"choice\", \"prefix\": [5, 6],\n"
     "   \"candidates\": [{\"id\": \"yes\", \"tokens\": [7]}, {\"id\": \"no\", \"tokens\": [8]}]}\n"
     "  kind: plain, boolean (first candidate = true), choice or score (levels, lowest first)\n"
-    "  other keys are comments\n";
+    "  prompt, text, answer and comment are comments; any other key is refused\n";
 
 constexpr Command kCommands[] = {
     {"score", "score the candidates of questions", "canopy score [flags] [FILE]", kInputFormat,

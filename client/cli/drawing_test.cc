@@ -20,15 +20,15 @@ const Palette kPlain(false);
 TEST(ScoreTablesTest, ShowsEveryOutput) {
   EXPECT_EQ(ScoreTables(SampleRequest(), SampleResponse(), kPlain),
             R"(question color (choice): blue (probability 0.8100, margin 0.7000)
-   rank  candidate  tokens    score  probability  logprob  mean entropy     logit range  last value                  vector
-*     1  blue            3   2.5000       0.8100  -0.2500        2.0000  -3.0000 3.0000      0.7000  float32[2] norm 2.0000
-      2  red             4   0.5000       0.1100  -1.5000        1.5000  -4.0000 4.0000      0.2000  float32[2] norm 1.0000
-      3  #2              2  -0.1250       0.0800                                                     float32[2] norm 1.0000
+   rank  candidate  tokens    score  probability  distribution      logprob  mean entropy     logit range  last value                  vector
+*     1  blue            3   2.5000       0.8100  ################  -0.2500        2.0000  -3.0000 3.0000      0.7000  float32[2] norm 2.0000
+      2  red             4   0.5000       0.1100  ##                -1.5000        1.5000  -4.0000 4.0000      0.2000  float32[2] norm 1.0000
+      3  #2              2  -0.1250       0.0800  ##                                                                   float32[2] norm 1.0000
 
 question odd (boolean): true (probability of true 0.7500)
-   rank  candidate  tokens    score  probability  logprob  mean entropy     logit range  last value                  vector
-*     1  yes             3   1.0000       0.7500  -3.0000        1.5000  -2.0000 2.0000      0.1000  float32[2] norm 5.0000
-      2  no              2  -0.1000       0.2500  -4.0000        1.0000  -1.0000 1.0000      0.9000  float32[2] norm 0.7071
+   rank  candidate  tokens    score  probability  distribution     logprob  mean entropy     logit range  last value                  vector
+*     1  yes             3   1.0000       0.7500  ###############  -3.0000        1.5000  -2.0000 2.0000      0.1000  float32[2] norm 5.0000
+      2  no              2  -0.1000       0.2500  #####            -4.0000        1.0000  -1.0000 1.0000      0.9000  float32[2] norm 0.7071
 
 model   demo  version 3  fingerprint 9f86d081884c7d65
 route   backend segmented  policy reference  reason -  layout flat  parts 1
@@ -82,6 +82,31 @@ TEST(ScoreTablesTest, TiesStayInRequestOrderAndIdsAreEscaped) {
       2  a\x0ab          3  1.0000
       3  #2              2  1.0000
 )");
+}
+
+TEST(ScoreTablesTest, LevelsStayInOrderAndBarsAreBounded) {
+  v1::ScoreRequest request;
+  request.add_questions()->set_kind(v1::QUESTION_KIND_SCORE);
+  v1::ScoreResponse response;
+  v1::QuestionResult* question = response.add_results();
+  question->mutable_score()->set_level(1);
+  question->mutable_score()->set_expected(0.9F);
+  for (const float probability : {0.3F, 0.5F, 0.2F}) {
+    v1::CandidateResult* candidate = question->add_candidates();
+    candidate->set_tokens(2);
+    candidate->set_probability(probability);
+  }
+  EXPECT_EQ(FirstTable(ScoreTables(request, response, kPlain)),
+            R"(question #0 (score): level 1 (expected 0.9000)
+   rank  candidate  tokens  probability  distribution
+      2  #0              2       0.3000  ######
+*     1  #1              2       0.5000  ##########
+      3  #2              2       0.2000  ####
+)");
+  for (const float hostile : {-1e30F, 1e30F}) {
+    question->mutable_candidates(0)->set_probability(hostile);
+    EXPECT_LT(ScoreTables(request, response, kPlain).size(), 2'000U);
+  }
 }
 
 TEST(ScoreTablesTest, LevelsLabelsAndVectorsAloneHaveNoWinner) {

@@ -5,7 +5,7 @@
 ABSL_FLAG(std::string, server, "127.0.0.1:50051",
           "gRPC target of the server: host:port, dns:///name:port, unix:path");
 ABSL_FLAG(absl::Duration, deadline, absl::Seconds(60),
-          "time for a call, its retries included, as 500ms or 2m");
+          "time for a call, its retries included, with its unit: 500ms, 5s or 2m");
 ABSL_FLAG(int64_t, max_request_bytes, int64_t{64} << 20,
           "largest request in bytes; a larger one is refused before it is sent");
 ABSL_FLAG(std::string, format, "table", "how the answer is shown: table|json");
@@ -24,7 +24,9 @@ ABSL_FLAG(std::string, packing, "auto", "layout of the tries: auto|padded");
 ABSL_FLAG(absl::optional<int64_t>, max_mask_bytes, absl::nullopt,
           "budget in bytes of the ancestor mask; 0 = no tree backend; absent = the server's");
 ABSL_FLAG(std::string, priority, "normal", "normal|low");
-ABSL_FLAG(bool, scores, false, "score of each candidate");
+ABSL_FLAG(bool, scores, false,
+          "score of each candidate; on by itself where nothing is asked for and the model has a "
+          "scoring head");
 ABSL_FLAG(bool, probabilities, false, "share of each candidate in its question, and the answer");
 ABSL_FLAG(bool, vectors, false, "hidden state at the end of each path");
 ABSL_FLAG(std::string, vector_dtype, "float32", "float32|bfloat16|float16");

@@ -37,6 +37,14 @@ std::string LogitRange(const v1::CandidateResult& result) {
       Number(*std::max_element(result.max_logit().begin(), result.max_logit().end())));
 }
 
+// 20 marks are certainty, so that the bars of a question make up its distribution.
+std::string Bar(float probability) {
+  constexpr float kMarks = 20;
+  // A server may send any finite number.
+  return std::string(static_cast<size_t>(std::lround(std::clamp(probability, 0.0F, 1.0F) * kMarks)),
+                     '#');
+}
+
 // Shape and length of one row, as `float32[64] norm 1.0000`.
 std::string VectorSummary(const v1::Tensor& vectors, uint64_t row) {
   const uint64_t hidden = vectors.shape(1);
@@ -53,6 +61,7 @@ struct CandidateColumn {
   const char* title;
   bool (*has)(const v1::CandidateResult& result);
   std::string (*cell)(const v1::CandidateResult& result);
+  TextTable::Align align = TextTable::Align::kRight;
 };
 
 using Result = v1::CandidateResult;
@@ -63,6 +72,8 @@ const CandidateColumn kColumns[] = {
     {"labels", [](const Result& r) { return !r.label_scores().empty(); }, LabelScores},
     {"probability", [](const Result& r) { return r.has_probability(); },
      [](const Result& r) { return r.has_probability() ? Number(r.probability()) : ""; }},
+    {"distribution", [](const Result& r) { return r.has_probability(); },
+     [](const Result& r) { return Bar(r.probability()); }, TextTable::Align::kLeft},
     {"logprob", [](const Result& r) { return r.has_sum_logprob(); },
      [](const Result& r) { return r.has_sum_logprob() ? Number(r.sum_logprob()) : ""; }},
     {"mean entropy", [](const Result& r) { return !r.entropy().empty(); },
@@ -91,7 +102,8 @@ std::vector<ScoreColumn> ColumnsOf(const v1::ScoreResponse& response) {
     if (AnyCandidate(response, column.has)) {
       columns.push_back(
           {column.title,
-           [cell = column.cell](const Result& result, uint64_t /*row*/) { return cell(result); }});
+           [cell = column.cell](const Result& result, uint64_t /*row*/) { return cell(result); },
+           column.align});
     }
   }
   if (response.has_vectors()) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "canopy/v1/scorer.pb.h"
+#include "client/cli/text_table.h"
 
 namespace canopy::client {
 
@@ -15,6 +16,7 @@ struct ScoreColumn {
   std::string title;
   // The cell of a scored candidate; `row` is its row in the answer's vectors.
   std::function<std::string(const v1::CandidateResult& result, uint64_t row)> cell;
+  TextTable::Align align = TextTable::Align::kRight;
 };
 
 // The columns for what at least one candidate of `response` has, in a fixed order. They refer to

@@ -63,7 +63,7 @@ TextTable EmptyTable(const std::vector<ScoreColumn>& columns) {
   std::vector<TextTable::Column> titles = {
       {" "}, {"rank"}, {"candidate", TextTable::Align::kLeft}, {"tokens"}};
   for (const ScoreColumn& column : columns) {
-    titles.push_back({column.title});
+    titles.push_back({column.title, column.align});
   }
   return TextTable(std::move(titles));
 }
@@ -74,7 +74,14 @@ std::string QuestionTable(const v1::QuestionResult& result, const std::vector<Sc
   const std::vector<int> order = Ranked(result);
   const bool has_winner = !order.empty() && RankKey(result.candidates(order[0])).first;
   TextTable table = EmptyTable(columns);
-  for (size_t rank = 0; rank < order.size(); ++rank) {
+  std::vector<size_t> ranks(order.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (result.has_score()) {
+    // Levels stay in their own order, so that the bars draw the distribution over them.
+    std::sort(ranks.begin(), ranks.end(),
+              [&order](size_t left, size_t right) { return order[left] < order[right]; });
+  }
+  for (const size_t rank : ranks) {
     const v1::CandidateResult& candidate = result.candidates(order[rank]);
     const bool scored = candidate.unscored_reason().empty();
     const bool ranked = RankKey(candidate).first;
@@ -93,7 +100,7 @@ std::string QuestionTable(const v1::QuestionResult& result, const std::vector<Sc
   std::string text;
   const std::vector<std::string> lines = table.Lines();
   for (size_t i = 0; i < lines.size(); ++i) {
-    const bool is_winner = i == 1 && has_winner;
+    const bool is_winner = i > 0 && ranks[i - 1] == 0 && has_winner;
     absl::StrAppend(&text,
                     i == 0      ? palette.Dim(lines[i])
                     : is_winner ? palette.Winner(lines[i])

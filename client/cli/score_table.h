@@ -10,7 +10,8 @@
 namespace canopy::client {
 
 // Candidates are ranked by score, else probability, else log-probability, ties and unscored ones in
-// request order; the best is marked with `*`. A column stands for each output that the answer has;
+// request order; the best is marked with `*`. Levels of a score question stay in their order. A
+// column stands for each output that the answer has;
 // per-token lists are shown as their sum, mean, range or last entry (the JSON has them whole).
 // `response` must have passed CheckScoreResponse, as what Client returns has.
 std::string ScoreTables(const v1::ScoreRequest& request, const v1::ScoreResponse& response,

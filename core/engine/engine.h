@@ -6,7 +6,8 @@
 //   3. The job is planned and routed whole, and run in the parts that the token budget asks for.
 //   4. Questions with a result that is not finite run again path by path: masked attention spreads
 //      a NaN (0 x NaN) to paths that are finite alone.
-//   5. The callback gets the result, exactly once.
+//   5. A head over whole questions scores them from the vectors that all parts left.
+//   6. The callback gets the result, exactly once.
 #ifndef CORE_ENGINE_ENGINE_H_
 #define CORE_ENGINE_ENGINE_H_
 
@@ -57,7 +58,8 @@ class Engine {
   // RetryAfter when the queue is full.
   // Results carry DEADLINE_EXCEEDED or CANCELLED when that was so before a forward, what
   // RequestPlan::Create returns, RESOURCE_EXHAUSTED with ErrorReason PATH_TOO_LARGE_FOR_DEVICE when
-  // one path does not fit the device, or the runner's error.
+  // one path does not fit the device, QUESTION_TOO_LARGE_FOR_DEVICE when a question does not, or
+  // the runner's error.
   absl::Status Submit(ScoreJob job, Callback done);
 
   // The plan that `job` would run by, with its trie, on the caller's thread. NOT_FOUND, or what

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -134,6 +135,43 @@ Rerun CollectNonFinite(const PathBatch& batch, const std::vector<uint8_t>& finit
   return rerun;
 }
 
+bool HasDecision(const ScoreJob& job, const ModelInfo& model) {
+  return job.outputs.scores && model.score_head == ScoreHead::kDecision;
+}
+
+// The job whose parts are run: a head over whole questions waits for the vectors of all parts.
+ScoreJob PartsJob(const ScoreJob& job, const ModelInfo& model) {
+  ScoreJob parts = job;
+  if (HasDecision(job, model)) {
+    parts.outputs.scores = false;
+    parts.outputs.endpoints = true;
+  }
+  return parts;
+}
+
+// Scores from the collected endpoint vectors.
+absl::Status Decide(const ScoreJob& job, ModelRunner& runner, ScoreResult& result) {
+  CANOPY_RETURN_IF_ERROR(CheckWanted(job));
+  const Stopwatch running;
+  absl::StatusOr<std::vector<float>> scores =
+      runner.Decide({result.endpoints, result.finite, job.batch->question_offsets});
+  result.times.device_ms += running.ElapsedMs();
+  if (absl::IsResourceExhausted(scores.status())) {
+    return WithErrorReason(
+        absl::ResourceExhaustedError("a question has too many candidates for the device"),
+        "QUESTION_TOO_LARGE_FOR_DEVICE");
+  }
+  CANOPY_RETURN_IF_ERROR(scores.status());
+  result.scores = *std::move(scores);
+  result.endpoints = {};
+  for (size_t path = 0; path < result.scores.size(); ++path) {
+    if (!std::isfinite(result.scores[path])) {
+      result.finite[path] = 0;
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckWanted(const ScoreJob& job) {
@@ -151,9 +189,10 @@ absl::StatusOr<ScoreResult> RunJob(const ScoreJob& job, const RouteOptions& rout
   CANOPY_RETURN_IF_ERROR(CheckWanted(job));
   ScoreResult result;
   result.model = runner.info();
-  ReserveResults(job, result);
-  CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan,
-                          RunHalving(job, job.batch, {}, route, max_batch_tokens, runner, result));
+  const ScoreJob parts = PartsJob(job, *result.model);
+  ReserveResults(parts, result);
+  CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan, RunHalving(parts, job.batch, {}, route,
+                                                             max_batch_tokens, runner, result));
   result.counts = plan.counts();
   result.route = plan.route();
 
@@ -164,10 +203,13 @@ absl::StatusOr<ScoreResult> RunJob(const ScoreJob& job, const RouteOptions& rout
     RouteOptions path_by_path = route;
     path_by_path.backend = Backend::kPath;
     CANOPY_RETURN_IF_ERROR(
-        RunHalving(job, std::make_shared<const PathBatch>(std::move(rerun.batch)), rerun.path_map,
+        RunHalving(parts, std::make_shared<const PathBatch>(std::move(rerun.batch)), rerun.path_map,
                    path_by_path, max_batch_tokens, runner, result)
             .status());
     result.route.reason = Reason::kNonFiniteRerun;
+  }
+  if (HasDecision(job, *result.model)) {
+    CANOPY_RETURN_IF_ERROR(Decide(job, runner, result));
   }
   BlankUnscored(job.outputs, result);
   return result;

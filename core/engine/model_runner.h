@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/engine/types.h"
 #include "core/tree/tree_plan.h"
 
@@ -18,11 +20,19 @@ namespace canopy {
 
 // Results of one forward, on the host, in the order of TreePlan::paths.
 struct PartOutput {
-  std::vector<float> scores;    // [paths, num_labels]; empty when not asked for
-  std::string vectors;          // [paths, hidden_size] in the type asked for; empty likewise
-  TokenOutputs tokens;          // where distributions() are asked for; paths in part order
-  ValueOutputs values;          // where values are
-  std::vector<uint8_t> finite;  // [paths]; 0 = the hidden state or a result is not finite
+  std::vector<float> scores;     // [paths, num_labels]; empty when not asked for
+  std::string vectors;           // [paths, hidden_size] in the type asked for; empty likewise
+  TokenOutputs tokens;           // where distributions() are asked for; paths in part order
+  ValueOutputs values;           // where values are
+  std::vector<uint8_t> finite;   // [paths]; 0 = the hidden state or a result is not finite
+  std::vector<float> endpoints;  // [paths, hidden_size], as the decoder left them; empty likewise
+};
+
+// What a head over whole questions reads: all their vectors, whichever parts computed them.
+struct DecisionInput {
+  absl::Span<const float> endpoints;           // [paths, hidden_size]
+  absl::Span<const uint8_t> finite;            // [paths]; 0 = its vector is no part of its question
+  absl::Span<const int32_t> question_offsets;  // [questions + 1], into the paths
 };
 
 // Used from one thread at a time.
@@ -35,6 +45,14 @@ class ModelRunner {
   // Runs one forward. RESOURCE_EXHAUSTED when the device has no memory for it (the caller may try
   // a smaller one); UNAVAILABLE when the device is lost; INTERNAL otherwise.
   virtual absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) = 0;
+
+  // Scores of whole questions, [paths], where info()->score_head is kDecision; there Run gives
+  // endpoints instead of scores, since a part may hold some candidates of a question only. NaN for
+  // what is not finite. Called once all parts of a request have run. Errors as of Run;
+  // RESOURCE_EXHAUSTED = a question is too large for the device.
+  virtual absl::StatusOr<std::vector<float>> Decide(const DecisionInput& /*input*/) {
+    return absl::InternalError("this model has no decision head");
+  }
 };
 
 }  // namespace canopy

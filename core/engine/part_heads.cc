@@ -152,13 +152,15 @@ at::Tensor TokenValues(const RewardHead& head, const at::Tensor& hidden, const V
 }  // namespace
 
 absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model) {
-  if (outputs.scores && model.num_labels == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(model.name, " has no scoring head"));
+  const bool is_decision = model.score_head == ScoreHead::kDecision;
+  if (outputs.scores && (model.num_labels == 0 || is_decision)) {
+    return absl::InvalidArgumentError(absl::StrCat(model.name, " has no scoring head",
+                                                   is_decision ? " over single candidates" : ""));
   }
   if (outputs.distributions() && !model.has_lm_head) {
     return absl::InvalidArgumentError(absl::StrCat(model.name, " has no language-model head"));
   }
-  if (outputs.values && model.num_labels != 1) {
+  if (outputs.values && !model.has_value_head) {
     return absl::InvalidArgumentError(absl::StrCat(model.name, " has no head of one label"));
   }
   if (outputs.top_logprobs < 0 || outputs.top_logprobs > model.vocab_size) {
@@ -175,7 +177,8 @@ PartOutput ComputeOutputs(const ModelHeads& heads, const PartHidden& part,
   at::Tensor finite = FiniteRows(endpoints);
   at::Tensor scores;
   if (outputs.scores) {
-    scores = heads.reward->Score(endpoints);
+    scores = heads.reranker.has_value() ? heads.reranker->Score(endpoints)
+                                        : heads.reward->Score(endpoints);
     finite = finite.logical_and(FiniteRows(scores));
   }
   at::Tensor vectors;
@@ -183,8 +186,12 @@ PartOutput ComputeOutputs(const ModelHeads& heads, const PartHidden& part,
     vectors = EndpointVectors(endpoints, ScalarTypeOf(outputs.vector_type), outputs.normalize);
     finite = finite.logical_and(FiniteRows(vectors));
   }
+  at::Tensor raw_endpoints;
+  if (outputs.endpoints) {
+    raw_endpoints = endpoints.to(at::kFloat);
+  }
   Download download;
-  for (const at::Tensor& tensor : {finite, scores, vectors}) {
+  for (const at::Tensor& tensor : {finite, scores, raw_endpoints, vectors}) {
     download.Add(tensor);
   }
   if (part.rows.values.has_value()) {
@@ -200,6 +207,7 @@ PartOutput ComputeOutputs(const ModelHeads& heads, const PartHidden& part,
   PartOutput output;
   download.Take(&output.finite);
   download.Take(&output.scores);
+  download.Take(&output.endpoints);
   download.Take(&output.vectors);
   if (part.rows.values.has_value()) {
     output.values = TakeValues(*part.rows.values, &download);

@@ -10,13 +10,17 @@
 #include "core/engine/model_runner.h"
 #include "core/engine/types.h"
 #include "core/scoring/output_rows.h"
+#include "core/scoring/reranker.h"
 #include "core/scoring/reward.h"
+#include "core/scoring/set_head.h"
 #include "core/scoring/token_logprobs.h"
 
 namespace canopy {
 
 struct ModelHeads {
-  std::optional<RewardHead> reward;
+  std::optional<RewardHead> reward;  // gives values too
+  std::optional<YesNoHead> reranker;
+  std::optional<SetHead> decision;  // over whole questions: not for the parts of a request
   std::optional<LanguageModelHead> language_model;
 };
 

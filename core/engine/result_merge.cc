@@ -137,6 +137,9 @@ void ReserveResults(const ScoreJob& job, ScoreResult& result) {
                               static_cast<size_t>(VectorTypeBytes(job.outputs.vector_type)),
                           '\0');
   }
+  if (job.outputs.endpoints) {
+    result.endpoints.assign(num_paths * static_cast<size_t>(model.hidden_size), 0);
+  }
   if (job.outputs.distributions()) {
     ReserveTokens(job, result.tokens);
   }
@@ -151,11 +154,14 @@ absl::Status MergePart(const PartOutput& part, const std::vector<int32_t>& reque
   const size_t num_rows = request_paths.size();
   const size_t num_labels = part.scores.size() / num_rows;
   const size_t row_bytes = part.vectors.size() / num_rows;
+  const size_t hidden = part.endpoints.size() / num_rows;
   for (size_t row = 0; row < num_rows; ++row) {
     const auto path = static_cast<size_t>(request_paths[row]);
     result.finite[path] = part.finite[row];
     std::copy_n(part.scores.begin() + static_cast<std::ptrdiff_t>(row * num_labels), num_labels,
                 result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels));
+    std::copy_n(part.endpoints.begin() + static_cast<std::ptrdiff_t>(row * hidden), hidden,
+                result.endpoints.begin() + static_cast<std::ptrdiff_t>(path * hidden));
     if (row_bytes > 0) {
       std::memcpy(&result.vectors[path * row_bytes], &part.vectors[row * row_bytes], row_bytes);
     }

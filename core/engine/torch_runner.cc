@@ -23,6 +23,10 @@
 #include "core/ops/device.h"
 #include "core/ops/torch_guard.h"
 #include "core/scoring/output_rows.h"
+#include "core/scoring/reranker.h"
+#include "core/scoring/reward.h"
+#include "core/scoring/set_head.h"
+#include "core/scoring/token_logprobs.h"
 
 namespace canopy {
 namespace {
@@ -49,21 +53,31 @@ class TorchRunner : public ModelRunner {
     });
   }
 
+  absl::StatusOr<std::vector<float>> Decide(const DecisionInput& input) override {
+    if (!heads_.decision.has_value()) {
+      return absl::InternalError(absl::StrCat(info_->name, " has no decision head"));
+    }
+    return heads_.decision->ScoreSets({input.endpoints, input.finite, input.question_offsets});
+  }
+
  private:
   const std::shared_ptr<const ModelInfo> info_;
   const std::unique_ptr<const TreeEncoder> encoder_;
   const ModelHeads heads_;
 };
 
-bool HasLanguageModelHead(const ModelConfig& config) {
-  return config.head == ModelHead::kLanguageModel;
-}
-
 struct HostModel {
   ModelConfig config;
   WeightMap weights;
   std::string vocabulary_hash;
+  DecisionTemperatures temperatures;
+  std::optional<RerankerTokens> reranker;
 };
+
+// A decision head's weights stand on the backbone alone, whatever its config names.
+bool HasLanguageModelHead(const HostModel& model) {
+  return model.config.head == ModelHead::kLanguageModel && !model.weights.has_decision_head;
+}
 
 absl::StatusOr<HostModel> OpenModel(const TorchRunnerOptions& options) {
   absl::string_view source = options.source;
@@ -74,11 +88,16 @@ absl::StatusOr<HostModel> OpenModel(const TorchRunnerOptions& options) {
   CANOPY_ASSIGN_OR_RETURN(const WeightSource weights,
                           synthetic ? MakeSyntheticWeights(config) : OpenCheckpoint(place));
   CANOPY_ASSIGN_OR_RETURN(WeightMap matched, MatchWeights(weights, config));
-  std::string vocabulary_hash;
+  HostModel model{config, std::move(matched), {}, {}, {}};
   if (!synthetic) {
-    CANOPY_ASSIGN_OR_RETURN(vocabulary_hash, VocabularyHash(place));
+    CANOPY_ASSIGN_OR_RETURN(model.vocabulary_hash, VocabularyHash(place));
+    CANOPY_ASSIGN_OR_RETURN(model.temperatures, LoadTemperatures(place));
+    CANOPY_ASSIGN_OR_RETURN(model.reranker, LoadRerankerTokens(place));
   }
-  return HostModel{config, std::move(matched), std::move(vocabulary_hash)};
+  if (options.reranker.has_value()) {
+    model.reranker = options.reranker;
+  }
+  return model;
 }
 
 absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const HostModel& model,
@@ -88,7 +107,7 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
   info.name = options.name;
   CANOPY_ASSIGN_OR_RETURN(info.fingerprint, model.weights.source.Fingerprint());
   info.architecture = config.architecture;
-  info.parameters = CountParameters(model.weights);
+  info.parameters = model.weights.CountParameters();
   info.hidden_size = config.hidden_size;
   info.vocab_size = config.vocab_size;
   info.device = placement.device().str();
@@ -98,26 +117,70 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
   // A language model's folder may hold a reward head too.
   const TensorView* score = model.weights.Find("score.weight");
   info.num_labels = score == nullptr ? 0 : score->shape[0];
-  info.has_lm_head = HasLanguageModelHead(config);
+  info.has_value_head = info.num_labels == 1;
+  info.has_lm_head = HasLanguageModelHead(model);
+  if (model.weights.has_decision_head) {
+    info.num_labels = 1;
+    info.score_head = ScoreHead::kDecision;
+  } else if (model.reranker.has_value()) {
+    info.num_labels = 1;
+    info.score_head = ScoreHead::kReranker;
+  }
+  const DecisionTemperatures& temperatures = model.temperatures;
+  info.temperatures = {temperatures.boolean, temperatures.choice, temperatures.score};
   info.dtype = placement.dtype() == at::kFloat ? "float32" : "bfloat16";
   info.vocabulary_hash = model.vocabulary_hash;
   return info;
 }
 
-absl::StatusOr<ModelHeads> LoadHeads(const HostModel& model, const TreeEncoder& encoder) {
-  return GuardTorch("loading the heads", [&]() -> absl::StatusOr<ModelHeads> {
+absl::StatusOr<RewardHead> LoadReward(const TensorView& weight, at::Device device) {
+  return GuardTorch("loading the reward head", [&]() -> absl::StatusOr<RewardHead> {
     const c10::InferenceMode inference;
-    ModelHeads heads;
-    if (const TensorView* weight = model.weights.Find("score.weight")) {
-      heads.reward.emplace(UploadWeight(*weight, encoder.options().dtype(at::kFloat)));
-    }
-    if (HasLanguageModelHead(model.config)) {
-      const TensorView* weight = model.weights.Find("lm_head.weight");
-      heads.language_model.emplace(weight == nullptr ? encoder.embedding()
-                                                     : UploadWeight(*weight, encoder.options()));
-    }
-    return heads;
+    return RewardHead(UploadWeight(weight, at::TensorOptions().dtype(at::kFloat).device(device)));
   });
+}
+
+absl::StatusOr<YesNoHead> LoadReranker(const HostModel& model, at::Device device) {
+  if (!HasLanguageModelHead(model)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "reranker tokens need a language model; this is a ",
+        model.weights.has_decision_head ? "typed-decision model" : model.config.architecture));
+  }
+  const TensorView* head = model.weights.Find("lm_head.weight");
+  return YesNoHead::Load(head != nullptr ? *head : *model.weights.Find("embed_tokens.weight"),
+                         *model.reranker, device);
+}
+
+absl::StatusOr<LanguageModelHead> LoadLanguageModelHead(const HostModel& model,
+                                                        const TreeEncoder& encoder) {
+  const TensorView* weight = model.weights.Find("lm_head.weight");
+  if (weight == nullptr) {
+    return LanguageModelHead(encoder.embedding());
+  }
+  return GuardTorch("loading the language-model head", [&]() -> absl::StatusOr<LanguageModelHead> {
+    const c10::InferenceMode inference;
+    return LanguageModelHead(UploadWeight(*weight, encoder.options()));
+  });
+}
+
+absl::StatusOr<ModelHeads> LoadHeads(const HostModel& model, const TreeEncoder& encoder) {
+  const at::Device device = encoder.options().device();
+  ModelHeads heads;
+  if (model.reranker.has_value()) {
+    CANOPY_ASSIGN_OR_RETURN(heads.reranker, LoadReranker(model, device));
+  }
+  if (model.weights.has_decision_head) {
+    CANOPY_ASSIGN_OR_RETURN(heads.decision, SetHead::Load(model.weights, device));
+  }
+  if (const TensorView* weight = model.weights.Find("score.weight"); weight != nullptr) {
+    CANOPY_ASSIGN_OR_RETURN(RewardHead reward, LoadReward(*weight, device));
+    heads.reward.emplace(std::move(reward));
+  }
+  if (HasLanguageModelHead(model)) {
+    CANOPY_ASSIGN_OR_RETURN(LanguageModelHead head, LoadLanguageModelHead(model, encoder));
+    heads.language_model.emplace(std::move(head));
+  }
+  return heads;
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "core/engine/model_runner.h"
+#include "core/model/head_settings.h"
 
 namespace canopy {
 
@@ -18,7 +20,9 @@ struct TorchRunnerOptions {
   std::string device;            // "auto", "cpu", "cuda" or "cuda:N"; auto = cuda:0 when it runs
   std::string dtype;             // "auto", "float32" or "bfloat16"; auto = bfloat16 on CUDA
   int64_t max_batch_tokens = 0;  // 0 = 16,384 on a CPU, 65,536 on CUDA
-  int32_t threads = 0;           // LibTorch's, on a CPU; 0 = one a core. Process-wide.
+  // Of a language model that is a reranker; unset = what the folder's reranker.json says.
+  std::optional<RerankerTokens> reranker;
+  int32_t threads = 0;  // LibTorch's, on a CPU; 0 = one a core. Process-wide.
 };
 
 // The token budget that `max_batch_tokens` = 0 stands for on this device.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/decision.h"
 #include "core/tree/path_batch.h"
 #include "core/tree/route.h"
 #include "core/tree/token_reads.h"
@@ -27,6 +28,8 @@ struct OutputSelection {
   VectorType vector_type = VectorType::kFloat32;
   bool normalize = false;  // vectors of L2 norm 1
   bool scores = false;
+  // The vectors that ModelRunner::Decide reads; for the engine to ask for.
+  bool endpoints = false;
 
   // Per-token outputs, of the tokens in scope.
   bool token_logprobs = false;
@@ -60,6 +63,13 @@ struct ValueOutputs {
   std::vector<float> values;  // [entries]
 };
 
+// What computes a model's scores.
+enum class ScoreHead {
+  kReward,    // a linear map of the endpoint vector
+  kDecision,  // a head over all candidates of a question; its scores come from ModelRunner::Decide
+  kReranker,  // the share of one of two vocabulary logits at the endpoint
+};
+
 // A model that is loaded. Immutable.
 struct ModelInfo {
   std::string name;
@@ -70,8 +80,11 @@ struct ModelInfo {
   int64_t hidden_size = 0;
   int64_t vocab_size = 0;
   int64_t max_path_tokens = 0;  // the smaller of the model's positions and the token budget
-  int64_t num_labels = 0;       // of the reward head; 0 = none
-  bool has_lm_head = false;     // gives log-probs; a head of one label gives values
+  int64_t num_labels = 0;       // scores of a candidate; 0 = no scoring head
+  ScoreHead score_head = ScoreHead::kReward;  // where num_labels is not 0
+  KindTemperatures temperatures;
+  bool has_lm_head = false;     // gives log-probs
+  bool has_value_head = false;  // a reward head of one label, which may stand at every token
   std::string dtype;            // "float32" or "bfloat16"
   std::string device;           // "cpu" or "cuda:N"
   bool tree_supported = true;
@@ -107,11 +120,12 @@ struct StageTimes {
 struct ScoreResult {
   std::shared_ptr<const ModelInfo> model;
   // Paths in request order. A path that is not finite has NaN in all its places.
-  std::vector<float> scores;    // [paths, num_labels]; empty when not asked for
-  std::string vectors;          // [paths, hidden_size] in the type asked for; empty likewise
-  TokenOutputs tokens;          // entries are empty unless distributions() were asked for
-  ValueOutputs values;          // likewise for values
-  std::vector<uint8_t> finite;  // [paths]; 0 = unscored
+  std::vector<float> scores;     // [paths, num_labels]; empty when not asked for
+  std::string vectors;           // [paths, hidden_size] in the type asked for; empty likewise
+  TokenOutputs tokens;           // entries are empty unless distributions() were asked for
+  ValueOutputs values;           // likewise for values
+  std::vector<uint8_t> finite;   // [paths]; 0 = unscored
+  std::vector<float> endpoints;  // [paths, hidden_size] while the engine collects them, then empty
   PlanCounts counts;
   Route route;
   int64_t computed_tokens = 0;  // slots that the device ran, padding and reruns included

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/model/decision_layout.h"
 
 namespace canopy {
 namespace {
@@ -55,14 +56,32 @@ void AddLayer(const ModelConfig& config, int64_t layer, std::vector<TensorSpec>*
 
 // The embedding stands in every checkpoint, so it tells which layout this is.
 absl::StatusOr<std::string> DetectPrefix(const WeightSource& source) {
-  const std::string prefixed = absl::StrCat(kBackbonePrefix, kEmbedding);
-  const bool has_prefixed = source.Find(prefixed) != nullptr;
-  const bool has_plain = source.Find(kEmbedding) != nullptr;
-  if (has_prefixed == has_plain) {
-    return absl::DataLossError(absl::StrCat("checkpoint holds ", has_plain ? "both " : "neither ",
-                                            prefixed, has_plain ? " and " : " nor ", kEmbedding));
+  const std::string prefixes[] = {kBackbonePrefix, "", kDecisionBackbonePrefix};
+  std::vector<std::string> found;
+  for (const std::string& prefix : prefixes) {
+    if (source.Find(prefix + kEmbedding) != nullptr) {
+      found.push_back(prefix);
+    }
   }
-  return std::string(has_prefixed ? kBackbonePrefix : "");
+  if (found.size() == 1) {
+    return found.front();
+  }
+  if (found.empty()) {
+    return absl::DataLossError(absl::StrCat("checkpoint holds neither ", kBackbonePrefix,
+                                            kEmbedding, " nor ", kEmbedding, " nor ",
+                                            kDecisionBackbonePrefix, kEmbedding));
+  }
+  return absl::DataLossError(
+      absl::StrCat("checkpoint holds both ", found[0], kEmbedding, " and ", found[1], kEmbedding));
+}
+
+// Cannot overflow: see the limits of ModelConfig.
+int64_t NumElements(const std::vector<int64_t>& shape) {
+  int64_t elements = 1;
+  for (const int64_t dimension : shape) {
+    elements *= dimension;
+  }
+  return elements;
 }
 
 std::string DescribeShape(const std::vector<int64_t>& shape) {
@@ -138,22 +157,28 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
   return specs;
 }
 
+std::vector<TensorSpec> DecisionTensors(const ModelConfig& backbone) {
+  ModelConfig base = backbone;
+  base.head = ModelHead::kNone;
+  std::vector<TensorSpec> specs = ExpectedTensors(base);
+  for (TensorSpec& spec : DecisionHeadTensors(backbone.hidden_size)) {
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
 int64_t CountParameters(const ModelConfig& config) {
   int64_t total = 0;
   for (const TensorSpec& spec : ExpectedTensors(config)) {
-    int64_t elements = 1;
-    for (const int64_t dimension : spec.shape) {
-      elements *= dimension;  // Cannot overflow: see the limits of ModelConfig.
-    }
-    total += elements;
+    total += NumElements(spec.shape);
   }
   return total;
 }
 
-int64_t CountParameters(const WeightMap& weights) {
+int64_t WeightMap::CountParameters() const {
   int64_t total = 0;
-  for (const auto& [name, tensor] : weights.tensors) {
-    total += static_cast<int64_t>(tensor.bytes.size()) / DTypeBytes(tensor.dtype);
+  for (const auto& [name, tensor] : tensors) {
+    total += NumElements(tensor.shape);
   }
   return total;
 }
@@ -165,10 +190,11 @@ const TensorView* WeightMap::Find(absl::string_view canonical_name) const {
 
 absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelConfig& config) {
   CANOPY_ASSIGN_OR_RETURN(const std::string prefix, DetectPrefix(source));
-  WeightMap map{source, {}};
+  WeightMap map{source, {}, prefix == kDecisionBackbonePrefix};
   Mismatches mismatches;
   std::set<absl::string_view> used;
-  for (const TensorSpec& spec : ExpectedTensors(config)) {
+  for (const TensorSpec& spec :
+       map.has_decision_head ? DecisionTensors(config) : ExpectedTensors(config)) {
     const std::string stored = spec.in_backbone ? prefix + spec.name : spec.name;
     const TensorView* tensor = source.Find(stored);
     if (tensor == nullptr) {
@@ -179,14 +205,15 @@ absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelCo
     used.insert(tensor->name);
     map.tensors.emplace(spec.name, *tensor);
   }
-  const bool tied = config.head == ModelHead::kLanguageModel && config.tie_word_embeddings;
+  const bool is_language_model = config.head == ModelHead::kLanguageModel && !map.has_decision_head;
+  const bool tied = is_language_model && config.tie_word_embeddings;
   const TensorView* head = source.Find(kLanguageModelHead);
   if (tied && head != nullptr) {
     CANOPY_RETURN_IF_ERROR(CheckTiedHead(*head, *source.Find(prefix + kEmbedding)));
     used.insert(head->name);
   }
   const TensorView* reward = source.Find(kClassifierHead);
-  if (config.head == ModelHead::kLanguageModel && reward != nullptr) {
+  if (is_language_model && reward != nullptr) {
     CheckTensor(*reward, RewardHeadBeside(config, *reward), &mismatches);
     used.insert(reward->name);
     map.tensors.emplace(kClassifierHead, *reward);

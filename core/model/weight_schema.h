@@ -10,38 +10,35 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/model/model_config.h"
+#include "core/model/tensor_spec.h"
 #include "core/model/weight_source.h"
 
 namespace canopy {
 
-// Canonical names are those of transformers without the backbone's prefix: "embed_tokens.weight",
-// "layers.0.self_attn.q_proj.weight", "norm.weight", "lm_head.weight", "score.weight".
-struct TensorSpec {
-  std::string name;
-  std::vector<int64_t> shape;  // [out, in] for projections.
-  bool in_backbone = true;     // False for heads, which never carry the prefix.
-};
-
 // In the order of the forward pass. `lm_head.weight` only for an untied language model.
 std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config);
+
+// The tensors of a typed-decision model with this backbone, whose own head it does without.
+std::vector<TensorSpec> DecisionTensors(const ModelConfig& backbone);
 
 // Elements of ExpectedTensors: a tied matrix counts once.
 int64_t CountParameters(const ModelConfig& config);
 
-// The tensors of ExpectedTensors by canonical name; all are there.
+// The tensors of ExpectedTensors or DecisionTensors by canonical name; all are there.
 struct WeightMap {
   WeightSource source;  // Keeps the bytes alive.
   std::map<std::string, TensorView, std::less<>> tensors;
+  bool has_decision_head = false;  // The decision layout: DecisionTensors.
 
   // Null when the model has no such tensor.
   const TensorView* Find(absl::string_view canonical_name) const;
+  // Elements of all tensors.
+  int64_t CountParameters() const;
 };
 
-// Elements of all of them.
-int64_t CountParameters(const WeightMap& weights);
-
 // Matches names, shapes and dtypes (F32 and BF16, mixed as they come) one to one. The backbone is
-// stored with the prefix "model." or with none, all of it. A tied language model may store
+// stored with the prefix "model." or with none, all of it, or with kDecisionBackbonePrefix beside a
+// decision head (decision_layout.h). A tied language model may store
 // `lm_head.weight` too when its bytes equal the embedding's (published folders do); it is left out.
 // A language model may hold `score.weight` [labels, hidden] too, a reward head trained beside it.
 //

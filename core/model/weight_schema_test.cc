@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/model/decision_layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -138,13 +139,13 @@ TEST(WeightSchemaTest, LanguageModelMayCarryARewardHead) {
   stored.push_back({"lm_head.weight", {50, 16}});
   const auto alone = MatchWeights(SourceOf(stored), config);
   ASSERT_TRUE(alone.ok()) << alone.status();
-  EXPECT_EQ(CountParameters(*alone), CountParameters(config));
+  EXPECT_EQ(alone->CountParameters(), CountParameters(config));
   stored.push_back({"score.weight", {2, 16}, DType::kBFloat16});
   const auto both = MatchWeights(SourceOf(stored), config);
   ASSERT_TRUE(both.ok()) << both.status();
   ASSERT_NE(both->Find("score.weight"), nullptr);
   EXPECT_EQ(both->Find("score.weight")->shape, (std::vector<int64_t>{2, 16}));
-  EXPECT_EQ(CountParameters(*both), CountParameters(config) + 2 * 16);
+  EXPECT_EQ(both->CountParameters(), CountParameters(config) + 2 * 16);
   for (const std::vector<int64_t>& shape :
        std::vector<std::vector<int64_t>>{{}, {16}, {0, 16}, {2, 15}, {1, 1, 16}}) {
     stored.back().shape = shape;
@@ -186,6 +187,87 @@ TEST(WeightSchemaTest, PrefixIsAllOrNothing) {
   EXPECT_THAT(MatchError(SavedByTransformers("transformer."), config),
               HasSubstr("neither model.embed_tokens.weight nor embed_tokens.weight"));
   EXPECT_THAT(MatchError({}, config), HasSubstr("neither"));
+}
+
+// What PyTorch saves for the decision head at hidden size 16: the names of its modules.
+std::vector<Stored> DecisionHead() {
+  std::vector<Stored> stored = {
+      {"proj_in.weight", {256, 16}},  {"proj_in.bias", {256}},
+      {"proj_out.weight", {16, 256}}, {"proj_out.bias", {16}},
+      {"scorer.norm.weight", {16}},   {"scorer.fc1.weight", {256, 16}},
+      {"scorer.fc1.bias", {256}},     {"scorer.fc2.weight", {1, 256}},
+      {"scorer.fc2.bias", {1}},
+  };
+  for (const std::string layer : {"0.", "1."}) {
+    for (const Stored& tensor : std::vector<Stored>{{"self_attn.in_proj_weight", {768, 256}},
+                                                    {"self_attn.in_proj_bias", {768}},
+                                                    {"self_attn.out_proj.weight", {256, 256}},
+                                                    {"self_attn.out_proj.bias", {256}},
+                                                    {"linear1.weight", {1024, 256}},
+                                                    {"linear1.bias", {1024}},
+                                                    {"linear2.weight", {256, 1024}},
+                                                    {"linear2.bias", {256}},
+                                                    {"norm1.weight", {256}},
+                                                    {"norm1.bias", {256}},
+                                                    {"norm2.weight", {256}},
+                                                    {"norm2.bias", {256}}}) {
+      stored.push_back(tensor);
+      stored.back().name = "set_encoder.encoder.layers." + layer + tensor.name;
+    }
+  }
+  return stored;
+}
+
+TEST(WeightSchemaTest, TheDecisionLayoutTakesItsBackboneFromAnyHead) {
+  auto stored = SavedByTransformers(kDecisionBackbonePrefix);
+  for (const Stored& tensor : DecisionHead()) {
+    stored.push_back(tensor);
+  }
+  for (const ModelHead head :
+       {ModelHead::kNone, ModelHead::kLanguageModel, ModelHead::kClassifier}) {
+    ModelConfig config = BiasConfig(head);
+    config.tie_word_embeddings = head == ModelHead::kLanguageModel;
+    const auto map = MatchWeights(SourceOf(stored), config);
+    ASSERT_TRUE(map.ok()) << map.status();
+    EXPECT_TRUE(map->has_decision_head);
+    EXPECT_EQ(map->tensors.size(), stored.size());
+    EXPECT_EQ(map->Find("norm.weight")->name, "path_encoder.backbone.norm.weight");
+    EXPECT_NE(map->Find("set_encoder.encoder.layers.1.norm2.bias"), nullptr);
+    int64_t elements = 0;
+    for (const Stored& tensor : stored) {
+      elements += tensor.shape[0] * (tensor.shape.size() == 2 ? tensor.shape[1] : 1);
+    }
+    EXPECT_EQ(map->CountParameters(), elements);
+  }
+}
+
+TEST(WeightSchemaTest, TheDecisionLayoutIsStrict) {
+  const ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
+  const auto backbone = SavedByTransformers(kDecisionBackbonePrefix);
+  EXPECT_THAT(MatchError(backbone, config), HasSubstr("33 missing: proj_in.weight, "));
+  const auto head = DecisionHead();
+  for (size_t left_out = 0; left_out < head.size(); ++left_out) {
+    auto stored = backbone;
+    for (size_t i = 0; i < head.size(); ++i) {
+      if (i != left_out) {
+        stored.push_back(head[i]);
+      }
+    }
+    EXPECT_THAT(MatchError(stored, config),
+                HasSubstr(absl::StrCat(": 1 missing: ", head[left_out].name)));
+    stored.push_back(head[left_out]);
+    stored.back().shape.push_back(1);
+    EXPECT_THAT(MatchError(stored, config),
+                HasSubstr(absl::StrCat("of the wrong shape: ", head[left_out].name)));
+    stored.back() = head[left_out];
+    stored.push_back({"set_encoder.encoder.layers.2.norm1.bias", {256}});
+    EXPECT_THAT(MatchError(stored, config), HasSubstr("1 unexpected: set_encoder"));
+  }
+  // A decision head beside another layout.
+  auto plain = SavedByTransformers("model.");
+  plain.push_back(head.front());
+  EXPECT_THAT(MatchError(plain, BiasConfig(ModelHead::kNone)),
+              HasSubstr("1 unexpected: proj_in.weight"));
 }
 
 TEST(WeightSchemaTest, NamesWrongShapesAndDtypes) {

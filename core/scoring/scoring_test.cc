@@ -4,8 +4,11 @@
 #include "ATen/ops/arange.h"
 #include "ATen/ops/full.h"
 #include "ATen/ops/linalg_vector_norm.h"
+#include "ATen/ops/linear.h"
 #include "ATen/ops/sin.h"
 #include "ATen/ops/zeros.h"
+#include "core/model/weight_source.h"
+#include "core/scoring/reranker.h"
 #include "core/scoring/reward.h"
 #include "core/scoring/vectors.h"
 #include "gtest/gtest.h"
@@ -65,6 +68,60 @@ TEST(RewardHeadTest, IsTheDotProductInFloat32) {
       }
       EXPECT_NEAR(scores[path][label].item<double>(), sum, 1e-4);
     }
+  }
+}
+
+// A vocabulary head [5, hidden] whose rows are those of Values.
+struct Vocabulary {
+  at::Tensor rows;
+  TensorView view;
+
+  explicit Vocabulary(int64_t hidden) : rows(Values(5, hidden).mul(4)) {
+    view = {"lm_head.weight",
+            DType::kFloat32,
+            {5, hidden},
+            {static_cast<const uint8_t*>(rows.const_data_ptr()),
+             static_cast<size_t>(rows.numel() * 4)}};
+  }
+};
+
+TEST(YesNoHeadTest, IsTheShareOfYesAmongTwoLogits) {
+  const Vocabulary vocabulary(97);
+  const at::Tensor hidden = Values(3, 97).to(at::kBFloat16);
+  const auto head = YesNoHead::Load(vocabulary.view, {4, 1}, at::kCPU);
+  ASSERT_TRUE(head.ok()) << head.status();
+  const at::Tensor scores = head->Score(hidden);
+  ASSERT_EQ(scores.sizes(), (at::IntArrayRef{3, 1}));
+  for (int64_t path = 0; path < 3; ++path) {
+    double difference = 0;
+    for (int64_t i = 0; i < 97; ++i) {
+      difference += (vocabulary.rows[4][i].item<double>() - vocabulary.rows[1][i].item<double>()) *
+                    hidden[path][i].item<double>();
+    }
+    EXPECT_NEAR(scores[path][0].item<double>(), 1 / (1 + std::exp(-difference)), 1e-5);
+  }
+}
+
+TEST(YesNoHeadTest, ReadsTheRowsOfEveryStorageType) {
+  Vocabulary vocabulary(8);
+  const at::Tensor rounded = vocabulary.rows.to(at::kBFloat16);
+  vocabulary.view.dtype = DType::kBFloat16;
+  vocabulary.view.bytes = {static_cast<const uint8_t*>(rounded.const_data_ptr()),
+                           static_cast<size_t>(rounded.numel() * 2)};
+  const auto head = YesNoHead::Load(vocabulary.view, {0, 3}, at::kCPU);
+  ASSERT_TRUE(head.ok()) << head.status();
+  const at::Tensor hidden = Values(1, 8);
+  const at::Tensor logits = at::linear(hidden, rounded.to(at::kFloat));
+  EXPECT_NEAR(head->Score(hidden)[0][0].item<double>(),
+              1 / (1 + std::exp(logits[0][3].item<double>() - logits[0][0].item<double>())), 1e-6);
+}
+
+TEST(YesNoHeadTest, RefusesTokensThatCannotBe) {
+  const Vocabulary vocabulary(8);
+  for (const RerankerTokens& tokens :
+       {RerankerTokens{5, 0}, RerankerTokens{0, -1}, RerankerTokens{2, 2}}) {
+    EXPECT_EQ(YesNoHead::Load(vocabulary.view, tokens, at::kCPU).status().code(),
+              absl::StatusCode::kInvalidArgument);
   }
 }
 

@@ -119,6 +119,47 @@ std::vector<ErrorCase> MalformedCases() {
   };
 }
 
+std::vector<ErrorCase> KindCases() {
+  const Code code = Code::INVALID_ARGUMENT;
+  return {
+      {"boolean of one candidate",
+       [](auto* r) { r->mutable_questions(1)->set_kind(v1::QUESTION_KIND_BOOLEAN); }, code,
+       "questions[1].candidates", "1 candidates; a boolean question has exactly 2"},
+      {"score of one level",
+       [](auto* r) { r->mutable_questions(1)->set_kind(v1::QUESTION_KIND_SCORE); }, code,
+       "questions[1].candidates", "1 candidates; a score question has 2 to 10 levels"},
+      {"boolean of three candidates",
+       [](auto* r) {
+         AddQuestion(r, {1}, {{1}, {2}, {3}})->set_kind(v1::QUESTION_KIND_BOOLEAN);
+       },
+       code, "questions[2].candidates", "3 candidates; a boolean question has exactly 2"},
+      {"equal candidates",
+       [](auto* r) {
+         AddQuestion(r, {1}, {{1}, {2}, {1}})->set_kind(v1::QUESTION_KIND_CHOICE);
+       },
+       code, "questions[2].candidates[2].tokens", "equal to those of candidate 0"},
+      {"equal candidates in two forms",
+       [](auto* r) {
+         r->mutable_questions(0)->set_kind(v1::QUESTION_KIND_BOOLEAN);
+         Candidate(r, 0, 1)->mutable_tokens()->Clear();
+         Candidate(r, 0, 1)->mutable_tokens()->set_raw(std::string("\3\0\0\0", 4));
+       },
+       code, "questions[0].candidates[1].tokens", "equal to those of candidate 0"},
+      {"probabilities without a head",
+       [](auto* r) {
+         r->set_model("vectors");
+         r->mutable_outputs()->set_probabilities(true);
+       },
+       code, "outputs.probabilities", "model vectors has no head of one score; it has: vectors"},
+      {"probabilities of several labels",
+       [](auto* r) {
+         r->set_model("labels");
+         r->mutable_outputs()->set_probabilities(true);
+       },
+       code, "outputs.probabilities", "model labels has no head of one score"},
+  };
+}
+
 std::vector<ErrorCase> OptionCases() {
   return {
       {"temperature 0", [](auto* r) { r->mutable_outputs()->set_temperature(0); },
@@ -196,24 +237,16 @@ std::vector<ErrorCase> LimitCases() {
 std::vector<ErrorCase> UnbuiltCases() {
   const Code code = Code::UNIMPLEMENTED;
   return {
-      {"boolean", [](auto* r) { r->mutable_questions(0)->set_kind(v1::QUESTION_KIND_BOOLEAN); },
-       code, "questions[0].kind", "not built yet"},
-      {"choice", [](auto* r) { r->mutable_questions(1)->set_kind(v1::QUESTION_KIND_CHOICE); }, code,
-       "questions[1].kind", "not built yet"},
-      {"score", [](auto* r) { r->mutable_questions(1)->set_kind(v1::QUESTION_KIND_SCORE); }, code,
-       "questions[1].kind", "not built yet"},
-      {"probabilities", [](auto* r) { r->mutable_outputs()->set_probabilities(true); }, code,
-       "outputs.probabilities", "not built yet"},
       {"low priority", [](auto* r) { r->set_priority(v1::PRIORITY_LOW); }, code, "priority",
        "not built yet"},
       // Checked before the model's heads.
-      {"probabilities and a missing head",
+      {"low priority and a missing head",
        [](auto* r) {
          r->set_model("vectors");
-         r->mutable_outputs()->set_probabilities(true);
+         r->set_priority(v1::PRIORITY_LOW);
          r->mutable_outputs()->set_scores(true);
        },
-       code, "outputs.probabilities", "not built yet"},
+       code, "priority", "not built yet"},
   };
 }
 
@@ -240,7 +273,8 @@ std::vector<ErrorCase> HeadCases() {
          r->set_model("labels");
          r->mutable_outputs()->set_values(true);
        },
-       code, "outputs.values", "model labels has no head of one label; it has: vectors, reward"},
+       code, "outputs.values",
+       "model labels has no head of one label for every token; it has: vectors, reward"},
   };
 }
 
@@ -325,6 +359,7 @@ TEST_F(ErrorTableTest, TheValidRequestIsValid) {
 }
 
 TEST_F(ErrorTableTest, MalformedRequests) { ExpectErrors(MalformedCases()); }
+TEST_F(ErrorTableTest, CandidatesOfAKind) { ExpectErrors(KindCases()); }
 TEST_F(ErrorTableTest, WrongOptions) { ExpectErrors(OptionCases()); }
 TEST_F(ErrorTableTest, CountsOverALimit) { ExpectErrors(LimitCases()); }
 TEST_F(ErrorTableTest, WhatIsNotBuiltYet) { ExpectErrors(UnbuiltCases()); }

@@ -260,7 +260,7 @@ TEST(ScoreTest, ModelsAreDescribed) {
   grpc::ClientContext context;
   v1::ListModelsResponse models;
   ASSERT_TRUE(server.stub().ListModels(&context, {}, &models).ok());
-  ASSERT_EQ(models.models_size(), 5);
+  ASSERT_EQ(models.models_size(), 6);
   const v1::Model& first = models.models(0);
   EXPECT_EQ(first.name(), "reward");
   EXPECT_EQ(first.version(), 1U);
@@ -274,7 +274,7 @@ TEST(ScoreTest, ModelsAreDescribed) {
   EXPECT_THAT(first.limits(), ::testing::Contains(Pair("max_batch_tokens", 16'384)));
   EXPECT_NE(first.build(), "");
   EXPECT_THAT(models.models(2).heads(), ElementsAre("vectors"));
-  EXPECT_THAT(models.models(4).heads(), ElementsAre("vectors", "reward", "logprobs", "values"));
+  EXPECT_THAT(models.models(5).heads(), ElementsAre("vectors", "reward", "logprobs", "values"));
   EXPECT_EQ(models.models(3).support(), "path");
   EXPECT_EQ(models.models(3).support_reason(), "sliding-window layers");
 

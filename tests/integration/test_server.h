@@ -19,11 +19,12 @@
 namespace canopy::testing {
 
 // Loads fakes. A model's source chooses its kind: "reward" (one label), "labels" (three), "vectors"
-// (no scoring head), "path" (one label, tree backends unsupported), or "language" (one label and a
-// language-model head).
+// (no scoring head), "path" (one label, tree backends unsupported), "decision" (a head over whole
+// questions, with temperatures 0.5, 2 and 4 for boolean, choice and score), or "language" (one
+// label and a language-model head).
 server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls);
 
-// Options with all five fakes, "reward" first, on free ports.
+// Options with all fakes, "reward" first, on free ports.
 server::ServerOptions FakeServerOptions();
 
 class TestServer {

@@ -261,6 +261,14 @@ std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_siz
   return VectorOfHash(HashPath(path), hidden_size);
 }
 
+float FakeDecision(const std::vector<std::vector<float>>& vectors, size_t index) {
+  float score = vectors[index][0];
+  for (const std::vector<float>& vector : vectors) {
+    score += vector[1];
+  }
+  return score;
+}
+
 ModelInfo FakeModelInfo() {
   ModelInfo info;
   info.name = "fake";
@@ -271,6 +279,7 @@ ModelInfo FakeModelInfo() {
   info.vocab_size = 1'000;
   info.max_path_tokens = 2'048;
   info.num_labels = 1;
+  info.has_value_head = true;
   info.dtype = "float32";
   info.device = "cpu";
   info.vocabulary_hash = "00ff00ff00ff00ff";
@@ -313,6 +322,9 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
           plan.computed_tokens(), " slots do not fit the fake device's ", controls_->max_slots));
     }
   }
+  if (outputs.scores && info_->score_head == ScoreHead::kDecision) {
+    return absl::InternalError("fake runner: a part of a question was asked for its scores");
+  }
   CANOPY_ASSIGN_OR_RETURN(const Slots slots, WalkGrid(plan, poison_token));
   CANOPY_RETURN_IF_ERROR(CheckEndpointPositions(plan));
 
@@ -325,6 +337,11 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
     if (outputs.scores) {
       for (int64_t label = 0; label < info_->num_labels; ++label) {
         output.scores.push_back(finite ? ScoreOfHash(slots.hash[endpoint], label) : kNan);
+      }
+    }
+    if (outputs.endpoints) {
+      for (const float value : VectorOfHash(slots.hash[endpoint], info_->hidden_size)) {
+        output.endpoints.push_back(finite ? value : kNan);
       }
     }
     if (outputs.vectors) {
@@ -342,6 +359,30 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
     AppendTokens(plan, slots, outputs, &output);
   }
   return output;
+}
+
+absl::StatusOr<std::vector<float>> FakeRunner::Decide(const DecisionInput& input) {
+  if (info_->score_head != ScoreHead::kDecision) {
+    return absl::InternalError("fake runner: no decision head");
+  }
+  const auto hidden = static_cast<size_t>(info_->hidden_size);
+  std::vector<float> scores(input.finite.size(), kNan);
+  for (size_t question = 0; question + 1 < input.question_offsets.size(); ++question) {
+    std::vector<std::vector<float>> vectors;
+    std::vector<size_t> paths;
+    for (auto path = static_cast<size_t>(input.question_offsets[question]);
+         path < static_cast<size_t>(input.question_offsets[question + 1]); ++path) {
+      if (input.finite[path] != 0) {
+        const absl::Span<const float> vector = input.endpoints.subspan(path * hidden, hidden);
+        vectors.emplace_back(vector.begin(), vector.end());
+        paths.push_back(path);
+      }
+    }
+    for (size_t i = 0; i < paths.size(); ++i) {
+      scores[paths[i]] = FakeDecision(vectors, i);
+    }
+  }
+  return scores;
 }
 
 }  // namespace canopy::testing

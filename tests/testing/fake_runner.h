@@ -5,6 +5,7 @@
 #ifndef TESTS_TESTING_FAKE_RUNNER_H_
 #define TESTS_TESTING_FAKE_RUNNER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,6 +39,9 @@ float FakeLogprob(absl::Span<const int32_t> context, int32_t token, float temper
 std::pair<int32_t, float> FakeTop(absl::Span<const int32_t> context, int32_t rank,
                                   float temperature);
 float FakeValue(absl::Span<const int32_t> path);
+// What a fake whose score_head is kDecision answers for candidate `index` of a question: the first
+// element of its own vector, plus the second of every candidate's. Exact too.
+float FakeDecision(const std::vector<std::vector<float>>& vectors, size_t index);
 
 // A model of 8 hidden units, 1,000 tokens, paths up to 2,048 and one label.
 ModelInfo FakeModelInfo();
@@ -73,6 +77,8 @@ class FakeRunner : public ModelRunner {
 
   // INTERNAL for a plan that breaks the ancestor rule or has wrong position ids.
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override;
+
+  absl::StatusOr<std::vector<float>> Decide(const DecisionInput& input) override;
 
  private:
   const std::shared_ptr<const ModelInfo> info_;

@@ -1,0 +1,79 @@
+"""Runs the requests of docs/OUTPUTS.md against real servers.
+
+A block of ```sh whose first line is `# ./dev serve FLAGS` runs beside a server with these flags;
+`canopy` stands for the client. When a block of ```text follows, each of its lines appears in the
+output, in that order; `...` stands for anything.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = ROOT / "docs/OUTPUTS.md"
+SERVER, CLIENT = (Path(path).absolute() for path in sys.argv[1:3])
+RUN_SECONDS: Final = 120
+BLOCK: Final = re.compile(
+    r"^```sh\n# \./dev serve (?P<flags>[^\n]*)\n(?P<script>.*?)^```$"
+    r"(?:\n+```text\n(?P<output>.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Server:
+    """canopy_server on a free port, for as long as the scope lasts."""
+
+    def __init__(self, flags: str) -> None:
+        command = ["bash", "-c", f'exec "{SERVER}" --listen=127.0.0.1:0 {flags}']
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()  # Ends when the process does.
+        if not line.startswith("listening on "):
+            raise AssertionError("the server did not start")
+        return line.removeprefix("listening on ").strip()
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.communicate()
+
+
+def missing_lines(expected: str, output: str) -> list[str]:
+    """The first expected line that does not follow its predecessor in the output, if any."""
+    position = 0
+    for line in expected.splitlines():
+        pattern = re.escape(line.rstrip()).replace(re.escape("..."), ".*")
+        found = re.compile(f"^{pattern}$", re.MULTILINE).search(output, position)
+        if found is None:
+            return [line]
+        position = found.end()
+    return []
+
+
+class PageTest(unittest.TestCase):
+    def test_every_request_runs_and_prints_what_the_page_shows(self) -> None:
+        blocks = list(BLOCK.finditer(PAGE.read_text(encoding="utf-8")))
+        self.assertGreater(len(blocks), 2)
+        for block in blocks:
+            with self.subTest(script=block["script"]), Server(block["flags"]) as address:
+                client = f'canopy() {{ "{CLIENT}" "$1" --server={address} "${{@:2}}"; }}\n'
+                done = subprocess.run(
+                    ["bash", "-euo", "pipefail", "-c", client + block["script"]],
+                    cwd=ROOT,
+                    env={**os.environ, "LC_ALL": "C.UTF-8"},
+                    capture_output=True,
+                    text=True,
+                    timeout=RUN_SECONDS,
+                    check=False,
+                )
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertFalse(missing_lines(block["output"] or "", done.stdout), done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
