@@ -20,6 +20,8 @@ bool IsEarlyLaunchAllowed() { return early_launch.load(std::memory_order_relaxed
 
 bool IsBuilt() { return true; }
 
+const char* ErrorText(cudaError_t error) { return cudaGetErrorString(error); }
+
 cudaError_t Init(DeviceInfo* device) {
   int ordinal = 0;
   cudaError_t error = cudaGetDevice(&ordinal);

@@ -12,6 +12,9 @@ namespace canopy::kernels {
 // False in a build without nvcc: every Launch function then returns cudaErrorNotSupported.
 bool IsBuilt();
 
+// A short description of an error; static storage.
+const char* ErrorText(cudaError_t error);
+
 struct DeviceInfo {
   int32_t compute_capability = 0;  // 10 x major + minor, 90 for Hopper
   int32_t num_multiprocessors = 0;

@@ -130,12 +130,14 @@ OutputSelection SelectOutputs(const OutputsFields& outputs, const ModelInfo& mod
 absl::Status CheckBackend(const RoutingFields& routing, const ModelInfo& model) {
   const bool is_tree =
       routing.backend == v1::BACKEND_DENSE || routing.backend == v1::BACKEND_SEGMENTED;
-  if (routing.backend == v1::BACKEND_FUSED || (is_tree && !model.tree_supported)) {
+  const bool is_fused = routing.backend == v1::BACKEND_FUSED;
+  if ((is_fused && !model.fused_supported) || (is_tree && !model.tree_supported)) {
     return WithErrorReason(
         absl::FailedPreconditionError(absl::StrCat(
             "routing.backend: this server cannot run ", v1::Backend_Name(routing.backend),
-            " on model ", model.name, "; it has: ",
-            model.tree_supported ? "BACKEND_DENSE, BACKEND_SEGMENTED, " : "", "BACKEND_PATH")),
+            " on model ", model.name,
+            "; it has: ", model.tree_supported ? "BACKEND_DENSE, BACKEND_SEGMENTED, " : "",
+            model.fused_supported ? "BACKEND_FUSED, " : "", "BACKEND_PATH")),
         "BACKEND_UNAVAILABLE");
   }
   if (routing.policy == v1::POLICY_MEASURED) {

@@ -97,7 +97,7 @@ class ScoreCall final : public CallReactor {
     observation.encode_ms = encoded.encode_ms;
     observation.total_ms = encoded.total_ms;
     context().metrics.Observe(observation);
-    response_ = std::move(encoded.bytes);
+    response_.Swap(&encoded.bytes);
     Answer(absl::OkStatus());
   }
 

@@ -62,9 +62,10 @@ ABSL_FLAG(std::string, port_file, "", "File that gets the port of --listen once 
 ABSL_FLAG(bool, insecure, false, "Allow plaintext on --listen beyond the loopback addresses.");
 ABSL_FLAG(bool, reflection, false, "Answer gRPC server reflection on --listen.");
 ABSL_FLAG(std::string, policy, "reference", "Who picks the backend for POLICY_DEFAULT: reference.");
-ABSL_FLAG(
-    std::string, backend, "auto",
-    "Backend for requests that leave backend and policy open: auto, dense, segmented or path.");
+ABSL_FLAG(std::string, backend, "auto",
+          "Backend for requests that leave backend and policy open: auto, dense, segmented, path, "
+          "or fused "
+          "where it runs.");
 ABSL_FLAG(std::string, packing, "auto",
           "Packing for requests that leave packing and policy open: auto or padded.");
 ABSL_FLAG(
@@ -246,7 +247,8 @@ absl::Status ReadRouting(ServerOptions* options) {
                                                             {{"auto", Backend::kAuto},
                                                              {"dense", Backend::kDense},
                                                              {"segmented", Backend::kSegmented},
-                                                             {"path", Backend::kPath}}));
+                                                             {"path", Backend::kPath},
+                                                             {"fused", Backend::kFused}}));
   CANOPY_ASSIGN_OR_RETURN(
       options->packing, Choose<Packing>("packing", absl::GetFlag(FLAGS_packing),
                                         {{"auto", Packing::kAuto}, {"padded", Packing::kPadded}}));

@@ -99,7 +99,7 @@ TEST_F(ServerOptionsTest, WordsAndRangesAreChecked) {
                                         "--dtype=float16",
                                         "--threads=-1",
                                         "--policy=measured",
-                                        "--backend=fused",
+                                        "--backend=flash",
                                         "--packing=flat",
                                         "--log_format=xml",
                                         "--drain_seconds=-1",
@@ -128,9 +128,9 @@ TEST_F(ServerOptionsTest, WordsAndRangesAreChecked) {
     EXPECT_TRUE(absl::StartsWith(Error({argument}), absl::StrCat(flag, ": "))) << argument;
   }
   const std::vector<std::string> good = {
-      "--device=cuda",     "--device=cuda:3",      "--dtype=bfloat16",  "--backend=segmented",
-      "--packing=padded",  "--max_mask_bytes=0",   "--drain_seconds=0", "--listen=localhost:0",
-      "--listen=[::1]:80", "--listen=127.8.9.1:1", "--policy=reference"};
+      "--device=cuda",        "--device=cuda:3",   "--dtype=bfloat16",     "--backend=segmented",
+      "--backend=fused",      "--packing=padded",  "--max_mask_bytes=0",   "--drain_seconds=0",
+      "--listen=localhost:0", "--listen=[::1]:80", "--listen=127.8.9.1:1", "--policy=reference"};
   for (const std::string& argument : good) {
     EXPECT_TRUE(Parse({argument}).ok()) << Parse({argument}).status();
   }

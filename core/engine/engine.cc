@@ -33,10 +33,6 @@ absl::Status CheckOptions(const Engine::Options& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_mask_bytes: ", options.max_mask_bytes, " is negative"));
   }
-  if (options.default_backend == Backend::kFused) {
-    return absl::FailedPreconditionError(
-        "backend: fused is not one of this server's: auto, dense, segmented, path");
-  }
   return absl::OkStatus();
 }
 
@@ -70,6 +66,11 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     if (!names.insert(runner->info()->name).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("two models are named '", runner->info()->name, "'"));
+    }
+    if (options.default_backend == Backend::kFused && !runner->info()->fused_supported) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("backend: fused does not run on model '", runner->info()->name,
+                       "' here; it has: auto, dense, segmented, path"));
     }
   }
   return std::unique_ptr<Engine>(new Engine(options, std::move(runners)));
@@ -121,6 +122,7 @@ RouteOptions Engine::EffectiveRoute(const ScoreJob& job, const ModelInfo& model)
   route.max_mask_bytes = job.routing.max_mask_bytes.value_or(options_.max_mask_bytes);
   route.hidden_size = static_cast<int32_t>(model.hidden_size);
   route.tree_supported = model.tree_supported;
+  route.fused_supported = model.fused_supported;
   return route;
 }
 

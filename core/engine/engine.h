@@ -46,7 +46,8 @@ class Engine {
   };
   using Callback = std::function<void(absl::StatusOr<ScoreResult>)>;
 
-  // INVALID_ARGUMENT for an option out of range, no model, or two models of one name.
+  // INVALID_ARGUMENT for an option out of range, no model, or two models of one name;
+  // FAILED_PRECONDITION for a default backend that a model does not have.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(
       const Options& options, std::vector<std::unique_ptr<ModelRunner>> runners);
   ~Engine();

@@ -46,9 +46,11 @@ class Answer {
 
 class EngineTest : public ::testing::Test {
  protected:
-  void Start(const Engine::Options& options = {}) {
+  void Start(const Engine::Options& options = {}, bool fused_supported = false) {
     std::vector<std::unique_ptr<ModelRunner>> runners;
-    runners.push_back(std::make_unique<FakeRunner>(FakeModelInfo(), controls_));
+    ModelInfo info = FakeModelInfo();
+    info.fused_supported = fused_supported;
+    runners.push_back(std::make_unique<FakeRunner>(info, controls_));
     absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(options, std::move(runners));
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
@@ -68,6 +70,7 @@ class EngineTest : public ::testing::Test {
     auto batch = std::make_shared<PathBatch>();
     for (int question = 0; question < num_questions; ++question) {
       std::vector<std::vector<int32_t>> suffixes;
+      suffixes.reserve(static_cast<size_t>(num_candidates));
       for (int candidate = 0; candidate < num_candidates; ++candidate) {
         suffixes.push_back(draw(1 + static_cast<int>(random() % 7)));
       }
@@ -149,8 +152,9 @@ TEST_F(EngineTest, CutsLargeRequestsAndMergesTheParts) {
     ExpectScores(*batch, *result);
     const std::vector<float> last =
         FakeVector(Path(*batch, 4, batch->num_paths() - 1), FakeModelInfo().hidden_size);
-    EXPECT_EQ(std::memcmp(result->vectors.data() + result->vectors.size() - 32, last.data(), 32),
-              0);
+    std::vector<float> row(last.size());
+    std::memcpy(row.data(), result->vectors.data() + result->vectors.size() - 32, 32);
+    EXPECT_EQ(row, last);
   }
 }
 
@@ -327,6 +331,34 @@ TEST_F(EngineTest, ConfiguredRoutingStandsInForAutoOnly) {
   EXPECT_NE(Run(job)->route.backend, Backend::kSegmented);
   job.routing.max_mask_bytes = 0;
   EXPECT_EQ(Run(job)->route.reason, Reason::kMaskBudget);
+}
+
+TEST_F(EngineTest, FusedRunsWhereTheModelSaysSo) {
+  Start({}, /*fused_supported=*/true);
+  const auto batch = RandomBatch(3, 20, 100);
+  ScoreJob job = ScoreAll(batch);
+  EXPECT_NE(Run(job)->route.backend, Backend::kFused);
+  job.routing.backend = Backend::kFused;
+  const absl::StatusOr<ScoreResult> result = Run(job);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ExpectScores(*batch, *result);
+  EXPECT_EQ(result->route.backend, Backend::kFused);
+  EXPECT_EQ(result->route.layout, Layout::kFlat);
+  EXPECT_EQ(result->route.reason, Reason::kRequested);
+}
+
+TEST_F(EngineTest, FusedIsRefusedWhereItDoesNotRun) {
+  Start();
+  ScoreJob job = ScoreAll(RandomBatch(1, 1, 3));
+  job.routing.backend = Backend::kFused;
+  EXPECT_EQ(Run(job).status().code(), absl::StatusCode::kFailedPrecondition);
+  Engine::Options options;
+  options.default_backend = Backend::kFused;
+  std::vector<std::unique_ptr<ModelRunner>> runners;
+  runners.push_back(std::make_unique<FakeRunner>());
+  const absl::Status status = Engine::Create(options, std::move(runners)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'fake'"));
 }
 
 TEST_F(EngineTest, UnknownModelsAndWrongOptionsAreNamed) {

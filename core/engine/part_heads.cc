@@ -10,6 +10,7 @@
 #include "ATen/ops/cat.h"
 #include "ATen/ops/from_blob.h"
 #include "absl/strings/str_cat.h"
+#include "core/ops/index_upload.h"
 #include "core/scoring/vectors.h"
 
 namespace canopy {
@@ -40,7 +41,7 @@ class Download {
   }
 
   void Copy() {
-    bytes_ = at::cat(parts_).cpu();
+    bytes_ = CopyToHost(at::cat(parts_));
     parts_.clear();
   }
 

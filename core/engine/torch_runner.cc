@@ -1,8 +1,10 @@
 #include "core/engine/torch_runner.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
@@ -203,6 +205,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOp
   CANOPY_ASSIGN_OR_RETURN(ModelInfo info, DescribeModel(options, model, placement));
   CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const TreeEncoder> encoder,
                           TreeEncoder::Create(model.config, model.weights, placement));
+  info.fused_supported = encoder->fused_status().ok();
   CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadHeads(model, *encoder));
   return std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
                                        std::move(encoder), std::move(heads));

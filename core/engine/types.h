@@ -88,8 +88,9 @@ struct ModelInfo {
   std::string dtype;            // "float32" or "bfloat16"
   std::string device;           // "cpu" or "cuda:N"
   bool tree_supported = true;
-  std::string support_reason;   // why not
-  std::string vocabulary_hash;  // of tokenizer.json; empty without one
+  std::string support_reason;    // why not
+  bool fused_supported = false;  // whether Backend::kFused runs on this model and device
+  std::string vocabulary_hash;   // of tokenizer.json; empty without one
 };
 
 // What the caller says about routing; unset = as the engine is configured.

@@ -29,13 +29,22 @@ absl::Status CheckTokens(absl::Span<const int32_t> tokens, int64_t vocab_size) {
 
 TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
                          const at::TensorOptions& options)
-    : config_(config), options_(options), decoder_(config, std::move(weights)) {}
+    : config_(config), options_(options), decoder_(config, std::move(weights)) {
+  auto fused = FusedDecoder::Create(config_, decoder_.weights(), options_);
+  fused_status_ = fused.status();
+  if (fused.ok()) {
+    fused_ = *std::move(fused);
+  }
+}
 
 absl::StatusOr<std::unique_ptr<TreeEncoder>> TreeEncoder::Create(const ModelConfig& config,
                                                                  const WeightMap& weights,
                                                                  const at::TensorOptions& options) {
   CANOPY_ASSIGN_OR_RETURN(DecoderWeights decoder, LoadDecoderWeights(config, weights, options));
-  return absl::WrapUnique(new TreeEncoder(config, std::move(decoder), options));
+  return GuardTorch("starting the model", [&]() -> absl::StatusOr<std::unique_ptr<TreeEncoder>> {
+    const c10::InferenceMode inference;
+    return absl::WrapUnique(new TreeEncoder(config, std::move(decoder), options));
+  });
 }
 
 absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
@@ -43,6 +52,10 @@ absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
   CANOPY_RETURN_IF_ERROR(CheckTokens(plan.grid.token_ids, config_.vocab_size));
   return GuardTorch("forward", [&]() -> absl::StatusOr<at::Tensor> {
     const c10::InferenceMode inference;
+    if (plan.backend == Backend::kFused) {
+      CANOPY_RETURN_IF_ERROR(fused_status_);
+      return fused_->Forward(plan, slots);
+    }
     CANOPY_ASSIGN_OR_RETURN(const TreeContext context,
                             TreeContext::Create(plan, slots, decoder_.weights().rotary,
                                                 c10::typeMetaToScalarType(options_.dtype())));

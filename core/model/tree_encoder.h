@@ -6,9 +6,11 @@
 #include <memory>
 
 #include "ATen/core/Tensor.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/model/decoder.h"
+#include "core/model/fused_decoder.h"
 #include "core/model/model_config.h"
 #include "core/model/weight_schema.h"
 #include "core/tree/tree_plan.h"
@@ -30,6 +32,9 @@ class TreeEncoder {
   // FAILED_PRECONDITION for a backend that does not run here; otherwise what GuardTorch returns.
   absl::StatusOr<at::Tensor> Encode(const TreePlan& plan, absl::Span<const int32_t> slots) const;
 
+  // OK, or FAILED_PRECONDITION saying why Backend::kFused does not run here.
+  const absl::Status& fused_status() const { return fused_status_; }
+
   const ModelConfig& config() const { return config_; }
   const at::TensorOptions& options() const { return options_; }
 
@@ -42,6 +47,8 @@ class TreeEncoder {
   const ModelConfig config_;
   const at::TensorOptions options_;
   const Decoder decoder_;
+  absl::Status fused_status_;
+  std::unique_ptr<FusedDecoder> fused_;  // null unless fused_status_ is OK
 };
 
 }  // namespace canopy

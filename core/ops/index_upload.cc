@@ -36,4 +36,14 @@ std::vector<at::Tensor> IndexUpload::Upload(at::Device device) const {
   return tensors;
 }
 
+at::Tensor CopyToHost(const at::Tensor& tensor) {
+  if (!tensor.is_cuda()) {
+    return tensor.cpu();
+  }
+  at::Tensor host =
+      at::empty(tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(true));
+  host.copy_(tensor);
+  return host;
+}
+
 }  // namespace canopy

@@ -1,4 +1,4 @@
-// Host index arrays that go to the device in one copy.
+// Host index arrays that go to the device in one copy, and results that come back in one.
 #ifndef CORE_OPS_INDEX_UPLOAD_H_
 #define CORE_OPS_INDEX_UPLOAD_H_
 
@@ -25,6 +25,10 @@ class IndexUpload {
  private:
   std::vector<absl::Span<const int32_t>> arrays_;
 };
+
+// `tensor` on the host, once the device has computed it. On CUDA through pinned memory, which is
+// many times faster than without. Throws LibTorch's errors.
+at::Tensor CopyToHost(const at::Tensor& tensor);
 
 }  // namespace canopy
 

@@ -1,6 +1,9 @@
 #include "core/scoring/vectors.h"
 
-#include "ATen/ops/isfinite.h"
+#include <limits>
+
+#include "ATen/ops/abs.h"
+#include "ATen/ops/amax.h"
 #include "ATen/ops/linalg_vector_norm.h"
 
 namespace canopy {
@@ -22,6 +25,9 @@ at::Tensor EndpointVectors(const at::Tensor& hidden, at::ScalarType type, bool n
   return vectors.to(type).contiguous();
 }
 
-at::Tensor FiniteRows(const at::Tensor& rows) { return at::isfinite(rows).all(1); }
+// The largest magnitude of a row with a NaN is NaN, which is not below infinity.
+at::Tensor FiniteRows(const at::Tensor& rows) {
+  return at::amax(at::abs(rows), 1).lt(std::numeric_limits<double>::infinity());
+}
 
 }  // namespace canopy

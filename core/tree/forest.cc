@@ -46,6 +46,10 @@ LayoutChoice ChooseLayout(const Trie& trie, Packing packing) {
   return choice;
 }
 
+LayoutChoice FlatLayoutWithoutMask(const Trie& trie) {
+  return {Layout::kFlat, trie.num_nodes(), 0};
+}
+
 Forest LayOutForest(const Trie& trie, Layout layout, int32_t first_question, int32_t end_question) {
   Forest forest{&trie, layout, first_question, end_question, 0, 0};
   if (layout == Layout::kFlat) {

@@ -36,6 +36,8 @@ struct LayoutChoice {
   int64_t mask_bytes = 0;     // rows x columns^2 x 4, at most the largest int64
 };
 LayoutChoice ChooseLayout(const Trie& trie, Packing packing);
+// The flat layout of the fused backend, which has no mask.
+LayoutChoice FlatLayoutWithoutMask(const Trie& trie);
 
 // `layout` is kPadded or kFlat; the grid must have fewer than 2^31 slots.
 Forest LayOutForest(const Trie& trie, Layout layout, int32_t first_question, int32_t end_question);

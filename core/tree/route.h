@@ -35,12 +35,16 @@ inline constexpr int64_t kDefaultMaxMaskBytes = int64_t{64} << 20;
 
 // What a caller asks for and what the rules need to know of the model.
 struct RouteOptions {
-  Backend backend = Backend::kAuto;  // kFused is refused until it is built.
+  Backend backend = Backend::kAuto;
   Packing packing = Packing::kAuto;
   int64_t max_mask_bytes = kDefaultMaxMaskBytes;  // < 0 is an error; 0 = never a tree backend.
   int32_t hidden_size = 0;
   // False where a layer is not full attention: AUTO then gives path with kUnsupportedLayers.
   bool tree_supported = true;
+  // Whether kFused runs on this model and device; asking for it is refused otherwise.
+  bool fused_supported = false;
+  // On kFused, whether questions that begin alike share those tokens.
+  bool share_questions = true;
 };
 
 // What a plan would compute, padding included. All int64: forests are counted before they are

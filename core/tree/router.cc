@@ -36,8 +36,12 @@ absl::Status ValidateRouteOptions(const RouteOptions& options) {
       }
       return absl::OkStatus();
     case Backend::kFused:
-      return absl::FailedPreconditionError(
-          "backend: fused is not available; there are dense, segmented and path");
+      if (!options.fused_supported) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("backend: fused does not run on this model and device; it has: ",
+                         options.tree_supported ? "dense, segmented, " : "", "path"));
+      }
+      return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("backend: unknown value ", static_cast<int>(options.backend)));
@@ -46,6 +50,9 @@ absl::Status ValidateRouteOptions(const RouteOptions& options) {
 std::optional<Route> RouteWithoutTrie(const RouteOptions& options, const PlanCounts& counts) {
   if (options.backend == Backend::kPath) {
     return PathRoute(Reason::kRequested);
+  }
+  if (options.backend == Backend::kFused) {
+    return std::nullopt;
   }
   if (!options.tree_supported) {
     return PathRoute(Reason::kUnsupportedLayers);
@@ -57,6 +64,9 @@ std::optional<Route> RouteWithoutTrie(const RouteOptions& options, const PlanCou
 }
 
 std::optional<Route> RouteWithoutSegments(const RouteOptions& options, const PlanCounts& counts) {
+  if (options.backend == Backend::kFused) {
+    return Route{Backend::kFused, Layout::kNone, Reason::kRequested};
+  }
   if (options.max_mask_bytes == 0) {
     return PathRoute(Reason::kMaskBudget);
   }

@@ -11,7 +11,8 @@
 namespace canopy {
 
 // INVALID_ARGUMENT for a negative mask budget or an unknown backend or packing;
-// FAILED_PRECONDITION for Backend::kFused, or a tree backend asked for on unsupported layers.
+// FAILED_PRECONDITION for Backend::kFused where it does not run, or a tree backend asked for on
+// unsupported layers.
 absl::Status ValidateRouteOptions(const RouteOptions& options);
 
 // The functions below want valid options, and leave Route::layout to the caller.

@@ -160,13 +160,30 @@ TEST(Router, UnsupportedLayersTakePath) {
 
 TEST(Router, RefusesWhatItCannotRun) {
   RouteOptions options = Options(Backend::kFused);
-  EXPECT_EQ(ValidateRouteOptions(options).code(), absl::StatusCode::kFailedPrecondition);
+  const absl::Status status = ValidateRouteOptions(options);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            "backend: fused does not run on this model and device; it has: dense, segmented, path");
   for (const Backend backend : {Backend::kDense, Backend::kSegmented}) {
     options = Options(backend);
     EXPECT_TRUE(ValidateRouteOptions(options).ok());
     options.tree_supported = false;
     EXPECT_EQ(ValidateRouteOptions(options).code(), absl::StatusCode::kFailedPrecondition);
   }
+}
+
+TEST(Router, FusedRunsWhereItIsSupportedAndOnlyWhenAskedFor) {
+  RouteOptions options = Options(Backend::kFused);
+  options.fused_supported = true;
+  options.max_mask_bytes = 0;
+  ASSERT_TRUE(ValidateRouteOptions(options).ok());
+  PlanCounts small = DenseCounts();
+  small.path_tokens = 1;
+  ExpectRoute(Decide(options, small), Backend::kFused, Reason::kRequested);
+  ExpectRoute(Decide(options, DenseCounts()), Backend::kFused, Reason::kRequested);
+  options = Options(Backend::kAuto);
+  options.fused_supported = true;
+  ExpectRoute(Decide(options, DenseCounts()), Backend::kDense, Reason::kNone);
 }
 
 TEST(Router, RefusesNegativeBudgetAndUnknownValues) {

@@ -7,6 +7,7 @@
 #include "core/tree/costs.h"
 #include "core/tree/forest.h"
 #include "core/tree/router.h"
+#include "core/tree/shared_forest.h"
 #include "core/tree/sub_trie.h"
 
 namespace canopy {
@@ -65,7 +66,9 @@ absl::StatusOr<RequestPlan> RequestPlan::Create(std::shared_ptr<const PathBatch>
   if (!route.has_value() || trie_use == TrieUse::kAlways) {
     CANOPY_ASSIGN_OR_RETURN(Trie trie, BuildTrie(*plan.batch_));
     plan.trie_ = std::make_shared<const Trie>(std::move(trie));
-    const LayoutChoice choice = ChooseLayout(*plan.trie_, options.packing);
+    const LayoutChoice choice = options.backend == Backend::kFused
+                                    ? FlatLayoutWithoutMask(*plan.trie_)
+                                    : ChooseLayout(*plan.trie_, options.packing);
     layout = choice.layout;
     CountForest(*plan.trie_, choice, plan.counts_);
   }
@@ -77,6 +80,7 @@ absl::StatusOr<RequestPlan> RequestPlan::Create(std::shared_ptr<const PathBatch>
     route = RouteWithSegments(options, plan.counts_);
   }
   plan.route_ = *route;
+  plan.share_questions_ = route->backend == Backend::kFused && options.share_questions;
   plan.route_.layout = layout;
   plan.cut_ = CutIntoParts(*plan.batch_, plan.trie_.get(), plan.route_, max_batch_tokens);
   return plan;
@@ -102,6 +106,13 @@ TreePlan RequestPlan::BuildPart(int32_t part_index) const {
       const auto length = static_cast<int32_t>(batch_->PathLength(ref.question, ref.path));
       plan.endpoints.push_back(row_begin + length - 1);
       row_begin += plan.grid.columns;
+    }
+  } else if (part.whole_questions && share_questions_) {
+    SharedForest forest = BuildSharedForest(*trie_, part.first_question, part.end_question);
+    plan.grid = std::move(forest.grid);
+    const int32_t first_node = trie_->question_node_offsets[part.first_question];
+    for (const PathRef& ref : paths) {
+      plan.endpoints.push_back(forest.node_slot[trie_->path_endpoint[ref.path] - first_node]);
     }
   } else if (part.whole_questions) {
     const Forest forest =

@@ -39,7 +39,8 @@ class RequestPlan {
  public:
   // Plans `batch` by the reference rules. INVALID_ARGUMENT for a malformed batch, a
   // negative mask budget, a max_batch_tokens below 1, or a path that alone is longer than it;
-  // FAILED_PRECONDITION for Backend::kFused or a tree backend on unsupported layers.
+  // FAILED_PRECONDITION for Backend::kFused where it does not run, or a tree backend on unsupported
+  // layers.
   static absl::StatusOr<RequestPlan> Create(std::shared_ptr<const PathBatch> batch,
                                             const RouteOptions& options, int64_t max_batch_tokens,
                                             TrieUse trie_use = TrieUse::kWhereNeeded);
@@ -64,6 +65,7 @@ class RequestPlan {
   std::shared_ptr<const Trie> trie_;
   PlanCounts counts_;
   Route route_;
+  bool share_questions_ = false;
   PartList cut_;
 };
 

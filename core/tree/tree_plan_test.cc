@@ -206,6 +206,42 @@ TEST(RequestPlan, PartsOfNamedBatchesAnswerEveryPath) {
   }
 }
 
+TEST(RequestPlan, FusedPartsAnswerEveryPathFromFlatForests) {
+  for (int i = 0; i < kNumRandomBatches / 3 && !HasFailure(); ++i) {
+    SCOPED_TRACE(::testing::Message() << "seed " << testing::Seed(i));
+    std::mt19937_64 random(testing::Seed(i));
+    const PathBatch batch = testing::RandomBatch(random);
+    RouteOptions options = Options(Backend::kFused);
+    options.fused_supported = true;
+    options.share_questions = random() % 2 == 0;
+    options.packing = random() % 2 == 0 ? Packing::kAuto : Packing::kPadded;
+    for (const int64_t budget :
+         {LongestPath(batch), LongestPath(batch) + static_cast<int64_t>(random() % 100),
+          kNoLimit}) {
+      SCOPED_TRACE(::testing::Message() << "budget " << budget);
+      const auto plan = Plan(batch, options, budget);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      EXPECT_EQ(plan->route().layout, Layout::kFlat);
+      EXPECT_EQ(plan->counts().mask_bytes, 0);
+      EXPECT_EQ(plan->counts().forest_tokens, plan->counts().unique_tokens);
+      int64_t computed = 0;
+      size_t answered = 0;
+      for (int32_t index = 0; index < plan->num_parts(); ++index) {
+        const TreePlan part = plan->BuildPart(index);
+        EXPECT_EQ(part.grid.rows, 1);
+        EXPECT_LE(part.computed_tokens(), budget);
+        ExpectEndpointsReadTheirPaths(batch, part);
+        computed += part.computed_tokens();
+        answered += part.paths.size();
+      }
+      EXPECT_EQ(answered, static_cast<size_t>(batch.num_paths()));
+      if (plan->num_parts() == 1 && !options.share_questions) {
+        EXPECT_EQ(computed, plan->counts().unique_tokens);
+      }
+    }
+  }
+}
+
 TEST(RequestPlan, OnePartWhenEverythingFits) {
   PathBatch batch;
   batch.AddQuestion({1, 2, 3}, {{4}, {5}});

@@ -3,6 +3,9 @@
 #ifndef KERNELS_NO_CUDA_CUDA_RUNTIME_API_H_
 #define KERNELS_NO_CUDA_CUDA_RUNTIME_API_H_
 
+// Tells this header from CUDA's own.
+#define KERNELS_NO_CUDA 1
+
 enum cudaError_t {  // NOLINT(readability-identifier-naming)
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,

@@ -10,6 +10,8 @@ namespace canopy::kernels {
 
 bool IsBuilt() { return false; }
 
+const char* ErrorText(cudaError_t /*error*/) { return "the kernels were not built"; }
+
 cudaError_t Init(DeviceInfo* /*device*/) { return cudaErrorNotSupported; }
 
 cudaError_t LaunchTreeVisibility(const TreeVisibilityParams& /*params*/, cudaStream_t /*stream*/) {

@@ -35,33 +35,57 @@ MAX_FLOAT32_ERROR = 1e-4  # of every candidate
 MAX_BFLOAT16_RATIO = 1.25  # of transformers' own error, over all candidates
 WARM_UP_RUNS = 3
 
-# A question is (prefix length, candidate lengths).
-TIMED = {
-    "wide": [(490, [18] * 64), (490, [18] * 2)],
-    "small": [(100, [16] * 4)],
-    "typed": [(440, [16] * 4)] * 5,
+# A question is (prefix length, candidate lengths, how much of the prefix it shares with the
+# question before).
+Sizes = list[tuple[int, list[int], int]]
+# Errors and times of every backend.
+TIMED: dict[str, Sizes] = {
+    "wide": [(490, [18] * 64, 0), (490, [18] * 2, 0)],
+    "small": [(100, [16] * 4, 0)],
+    "typed": [(440, [16] * 4, 0)] + [(440, [16] * 4, 400)] * 4,
 }
+# Times of the fused backend alone; what transformers takes is measured in bfloat16 only, in rows
+# that fit the device.
+LARGE: dict[str, Sizes] = {
+    "typed16": ([(440, [16] * 4, 0)] + [(440, [16] * 4, 400)] * 4) * 16,
+    "candidates255": [(1024, [32] * 255, 0)],
+    "rollout": [(1024, [64] * 64, 0)] * 32,
+}
+DEEP_LEVELS = 7  # of a binary tree below a root of 256 tokens, 16 tokens a node
+PEER_MAX_TOKENS = 300_000  # of one padded forward
+PEER_MAX_CASE_TOKENS = 1_000_000  # a larger case is estimated from the others
 # For errors: odd sizes, and more than 256 candidates in all.
-CHECKED = {
-    "odd": [(length - 1, [1, 2, 1]) for length in (1, 2, 113, 129, 255)],
-    "many": [(63, [11, 3, 9, 1] * 8) for _ in range(6)],
-    "single": [(0, [5, 1, 17])],
+CHECKED: dict[str, Sizes] = {
+    "odd": [(length - 1, [1, 2, 1], 0) for length in (1, 2, 113, 129, 255)],
+    "many": [(63, [11, 3, 9, 1] * 8, 0)] + [(63, [11, 3, 9, 1] * 8, 40)] * 5,
+    "single": [(0, [5, 1, 17], 0)],
 }
 
 Case = list[dict[str, Any]]
 
 
-def make_case(rng: random.Random, sizes: list[tuple[int, list[int]]], vocabulary: int) -> Case:
+def tokens(rng: random.Random, count: int, vocabulary: int) -> list[int]:
+    """Random ones."""
+    return [rng.randrange(vocabulary) for _ in range(count)]
+
+
+def make_case(rng: random.Random, sizes: Sizes, vocabulary: int) -> Case:
     """Random tokens of the given lengths."""
-
-    def tokens(count: int) -> list[int]:
-        return [rng.randrange(vocabulary) for _ in range(count)]
-
-    case = []
-    for prefix, suffixes in sizes:
-        candidates = [tokens(size) for size in suffixes]
-        case.append({"prefix": tokens(prefix), "candidates": candidates})
+    case: Case = []
+    for length, suffixes, shared in sizes:
+        prefix = case[-1]["prefix"][:shared] if shared else []
+        prefix = prefix + tokens(rng, length - shared, vocabulary)
+        candidates = [tokens(rng, size, vocabulary) for size in suffixes]
+        case.append({"prefix": prefix, "candidates": candidates})
     return case
+
+
+def make_deep_case(rng: random.Random, vocabulary: int) -> Case:
+    """Candidates that are the leaves of a binary tree."""
+    paths: list[list[int]] = [[]]
+    for _ in range(DEEP_LEVELS):
+        paths = [path + tokens(rng, 16, vocabulary) for path in paths for _ in range(2)]
+    return [{"prefix": tokens(rng, 256, vocabulary), "candidates": paths}]
 
 
 def paths_of(case: Case) -> list[list[int]]:
@@ -110,17 +134,40 @@ def encode(model: Any, paths: list[list[int]], rows_per_batch: int) -> torch.Ten
 
 
 def time_encode(model: Any, case: Case, runs: int) -> float:
-    """Median in ms of one padded forward over all paths, token lists included."""
+    """Median in ms of padded forwards over all paths, token lists included."""
+    longest = max(len(path) for path in paths_of(case))
     times = []
     for run in range(WARM_UP_RUNS + runs):
         begin = time.perf_counter()
-        encode(model, paths_of(case), rows_per_batch=1 << 20)
+        encode(model, paths_of(case), rows_per_batch=max(1, PEER_MAX_TOKENS // longest))
         if run >= WARM_UP_RUNS:
             times.append(1000 * (time.perf_counter() - begin))
     return statistics.median(times)
 
 
-def run_transformers(folder: Path, cases: dict[str, Case], options: Any) -> dict[str, Any]:
+def path_tokens(case: Case) -> int:
+    """Paths times the longest."""
+    paths = paths_of(case)
+    return len(paths) * max(len(path) for path in paths)
+
+
+def time_large(model: Any, cases: dict[str, Case]) -> dict[str, float]:
+    """Like time_encode, few runs; cases that are too large by the time a token of the largest."""
+    sizes = {name: path_tokens(case) for name, case in cases.items()}
+    times = {
+        name: time_encode(model, case, runs=2)
+        for name, case in cases.items()
+        if sizes[name] <= PEER_MAX_CASE_TOKENS
+    }
+    largest = max(times, key=lambda name: sizes[name])
+    for name in cases.keys() - times.keys():
+        times[name] = times[largest] * sizes[name] / sizes[largest]
+    return times
+
+
+def run_transformers(
+    folder: Path, cases: dict[str, Case], large: dict[str, Case], options: Any
+) -> dict[str, Any]:
     """Stores reference vectors below `folder` and returns the peer's times and errors."""
     results: dict[str, torch.Tensor] = {}
     peer: dict[str, Any] = {"times_ms": {}, "squared_errors": {}}
@@ -135,6 +182,8 @@ def run_transformers(folder: Path, cases: dict[str, Case], options: Any) -> dict
             peer["times_ms"][name_of_dtype] = {
                 name: time_encode(model, cases[name], options.runs) for name in TIMED
             }
+            if dtype == torch.bfloat16 and large:
+                peer["times_ms"][name_of_dtype] |= time_large(model, large)
         del model
     for name in cases:
         exact = results[f"{name}.vectors"].double()
@@ -144,7 +193,7 @@ def run_transformers(folder: Path, cases: dict[str, Case], options: Any) -> dict
     oracle = folder / "oracle"
     oracle.mkdir()
     save_file(results, oracle / "model.safetensors")
-    (oracle / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+    (oracle / "cases.json").write_text(json.dumps(cases | large), encoding="utf-8")
     return peer
 
 
@@ -169,8 +218,9 @@ def run_binary(folder: Path, dtype: str, options: Any) -> dict[str, Any]:
         f"--folder={folder}",
         f"--device={options.device}",
         f"--dtype={dtype}",
-        f"--timed={','.join(TIMED)}",
+        f"--timed={','.join([*TIMED, *LARGE, 'deep'])}",
         f"--runs={options.runs}",
+        f"--max_batch_tokens={options.max_batch_tokens}",
         f"--threads={options.threads}",
     ]
     environment = library_environment(options.library_path)
@@ -186,17 +236,18 @@ def judge(ours: dict[str, Any], peer: dict[str, Any]) -> list[str]:
     totals: dict[str, list[float]] = {}
     for entry in ours["entries"]:
         label = f"{dtype} {entry['requested']} {entry['case']}"
-        largest = entry["largest_squared_error"] ** 0.5
-        line = (
-            f"{label:32} ran {entry['backend']:9} {entry['layout']:6} largest error {largest:.2e}"
-        )
+        line = f"{label:32} ran {entry['backend']:9} {entry['layout']:6}"
         if "total_ms" in entry:
-            hf_ms = peer["times_ms"][dtype][entry["case"]]
-            line += (
-                f"  {entry['total_ms']:8.2f} ms (plan {entry['plan_ms']:.2f});"
-                f" HF path {hf_ms:8.2f} ms, {hf_ms / entry['total_ms']:.2f}x"
-            )
-        print(line)
+            line += f" {entry['computed_tokens']:7} tokens {entry['total_ms']:8.2f} ms"
+            line += f" (plan {entry['plan_ms']:.2f})"
+            hf_ms = peer["times_ms"][dtype].get(entry["case"])
+            if hf_ms is not None:
+                line += f"; HF path {hf_ms:8.2f} ms, {hf_ms / entry['total_ms']:.2f}x"
+        if "candidates" not in entry:
+            print(line)
+            continue
+        largest = entry["largest_squared_error"] ** 0.5
+        print(f"{line}; largest error {largest:.2e}")
         if not entry["finite"] or (dtype == "float32" and not largest <= MAX_FLOAT32_ERROR):
             failures.append(f"{label}: largest error {largest:.2e}")
         theirs = peer["squared_errors"][entry["case"]]
@@ -223,6 +274,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--model", choices=sorted(MODELS), default="qwen3-0.6b")
     parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float32"])
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--max-batch-tokens", type=int, default=65536)
     parser.add_argument("--threads", type=int, default=0, help="on a CPU; 0 = one a core")
     parser.add_argument("--library-path", default="", help="folder of further shared libraries")
     parser.add_argument("--work", help="folder to keep the checkpoint in; must not exist")
@@ -238,11 +290,15 @@ def main() -> int:
     rng = random.Random(1)
     vocabulary = MODELS[options.model][-1]
     cases = {name: make_case(rng, sizes, vocabulary) for name, sizes in (TIMED | CHECKED).items()}
+    large: dict[str, Case] = {}
+    if options.device.startswith("cuda"):
+        large = {name: make_case(rng, sizes, vocabulary) for name, sizes in LARGE.items()}
+        large["deep"] = make_deep_case(rng, vocabulary)
     failures = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.work or temporary) / options.model
         make_checkpoint(options.model, folder)
-        peer = run_transformers(folder, cases, options)
+        peer = run_transformers(folder, cases, large, options)
         figures: dict[str, Any] = {"torch": torch.__version__, "peer": peer, "ours": []}
         if options.device.startswith("cuda"):
             figures["gpu"] = torch.cuda.get_device_name(options.device)

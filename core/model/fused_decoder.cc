@@ -1,0 +1,258 @@
+#include "core/model/fused_decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "ATen/ops/addmm.h"
+#include "ATen/ops/arange.h"
+#include "ATen/ops/empty.h"
+#include "ATen/ops/mm.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "c10/core/DeviceGuard.h"
+#include "core/base/status_macros.h"
+#include "core/ops/cuda_kernel_ops.h"
+#include "core/ops/index_upload.h"
+
+namespace canopy {
+namespace {
+
+absl::Status CheckPlan(const TreePlan& plan, absl::Span<const int32_t> slots) {
+  const auto num_tokens = static_cast<size_t>(plan.computed_tokens());
+  if (plan.grid.rows != 1 || num_tokens == 0 || plan.grid.exit.size() != num_tokens) {
+    return absl::InternalError(absl::StrCat("a fused plan of ", plan.grid.rows, " x ",
+                                            plan.grid.columns, " slots is no flat forest"));
+  }
+  for (const int32_t slot : slots) {
+    if (slot < 0 || slot >= plan.grid.columns) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "output slot ", slot, " is outside the plan's ", plan.grid.columns, " slots"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+ForestShape ShapeOf(const TokenGrid& grid) {
+  ForestShape shape;
+  shape.num_tokens = grid.columns;
+  shape.max_path_tokens = *std::max_element(grid.position_ids.begin(), grid.position_ids.end()) + 1;
+  shape.visible_pairs =
+      std::accumulate(grid.position_ids.begin(), grid.position_ids.end(), int64_t{grid.columns});
+  return shape;
+}
+
+// Limits of the kernels for rows.
+constexpr int64_t kKernelColumns = 8;
+constexpr int64_t kMaxNormColumns = 32'768;
+
+// An MLP runs so many rows at a time: its inner activations are by far the largest buffers, and
+// beyond this size a matrix product gains nothing.
+constexpr int64_t kMaxMlpRows = 16'384;
+
+// Steps of an eighth of the size: few sizes, so that LibTorch's allocator finds a buffer of an
+// earlier forward, and little waste.
+int64_t SizeClass(int64_t rows) {
+  int64_t step = 64;
+  while (step * 16 < rows) {
+    step *= 2;
+  }
+  return (rows + step - 1) / step * step;
+}
+
+// Few sizes, and little more than `tokens`.
+int32_t GraphTokens(int32_t tokens) {
+  const int32_t step = tokens <= 512 ? 32 : 64;
+  return (tokens + step - 1) / step * step;
+}
+
+}  // namespace
+
+KernelModel KernelModelOf(const ModelConfig& config, const DecoderWeights& weights) {
+  KernelModel model;
+  model.num_query_heads = config.num_query_heads;
+  model.num_kv_heads = config.num_kv_heads;
+  model.head_dim = config.head_dim;
+  model.rms_norm_eps = config.rms_norm_eps;
+  // Turned queries and keys are multiplied by the rotary scale, so their product is by its square.
+  model.score_scale =
+      weights.rotary.scale * weights.rotary.scale / std::sqrt(static_cast<double>(config.head_dim));
+  model.inverse_frequencies = weights.rotary.inverse;
+  return model;
+}
+
+// What stands still while a graph runs. The padded forest is one copy away.
+struct FusedDecoder::Graph {
+  at::Tensor arrays;  // [3 x tokens] int32: token ids, position ids, exit
+  Buffers buffers;
+  std::unique_ptr<CudaGraph> recording;
+};
+
+absl::StatusOr<std::unique_ptr<FusedDecoder>> FusedDecoder::Create(
+    const ModelConfig& config, const DecoderWeights& weights, const at::TensorOptions& options) {
+  if (!config.qk_norm) {
+    return absl::FailedPreconditionError(
+        "the kernels take models that norm query and key heads, as Qwen3 does");
+  }
+  if (config.hidden_size % kKernelColumns != 0 || config.hidden_size > kMaxNormColumns ||
+      config.intermediate_size % kKernelColumns != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the kernels take sizes in multiples of ", kKernelColumns, ", hidden at most ",
+                     kMaxNormColumns, ", not hidden ", config.hidden_size, ", intermediate ",
+                     config.intermediate_size));
+  }
+  CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const KernelOps> ops,
+                          MakeCudaKernelOps(KernelModelOf(config, weights), options));
+  return std::make_unique<FusedDecoder>(config, weights, std::move(ops));
+}
+
+FusedDecoder::FusedDecoder(const ModelConfig& config, const DecoderWeights& weights,
+                           std::unique_ptr<const KernelOps> ops)
+    : config_(config),
+      ops_(std::move(ops)),
+      embedding_(weights.embedding),
+      final_norm_(weights.final_norm) {
+  for (const LayerWeights& layer : weights.layers) {
+    layers_.push_back({layer.input_norm, layer.qkv.t(), layer.qkv_bias, layer.qk_norm[0],
+                       layer.qk_norm[config.num_query_heads], layer.output.t(), layer.output_bias,
+                       layer.post_attention_norm, layer.gate_up.t(), layer.down.t()});
+  }
+}
+
+FusedDecoder::~FusedDecoder() = default;
+
+int64_t FusedDecoder::NumGraphSizes() {
+  int64_t count = 0;
+  for (int32_t tokens = 0; tokens < kMaxGraphTokens; tokens = GraphTokens(tokens + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+absl::StatusOr<at::Tensor> FusedDecoder::Forward(const TreePlan& plan,
+                                                 absl::Span<const int32_t> slots) {
+  CANOPY_RETURN_IF_ERROR(CheckPlan(plan, slots));
+  const c10::DeviceGuard guard(embedding_.device());
+  return embedding_.is_cuda() && plan.grid.columns <= kMaxGraphTokens ? RunAsGraph(plan, slots)
+                                                                      : RunPlain(plan, slots);
+}
+
+FusedDecoder::Buffers FusedDecoder::MakeBuffers(int64_t rows) const {
+  const auto make_rows = [&](int64_t count, int64_t columns) {
+    return at::empty({SizeClass(count), columns}, embedding_.options()).narrow(0, 0, count);
+  };
+  const auto make = [&](int64_t columns) { return make_rows(rows, columns); };
+  Buffers buffers;
+  buffers.hidden = make(config_.hidden_size);
+  buffers.normed = make(config_.hidden_size);
+  buffers.qkv = make(config_.query_size() + 2 * config_.kv_size());
+  buffers.attended = make(config_.query_size());
+  const int64_t mlp_rows = std::min(rows, kMaxMlpRows);
+  buffers.gate_up = make_rows(mlp_rows, 2 * config_.intermediate_size);
+  buffers.activated = make_rows(mlp_rows, config_.intermediate_size);
+  return buffers;
+}
+
+void FusedDecoder::RunToLastAttention(const Forest& forest, const Buffers& buffers) const {
+  const at::Tensor visible = ops_->ListVisible(forest.exit, forest.shape);
+  ops_->GatherRows(embedding_, forest.token_ids, buffers.hidden);
+  at::Tensor qkv = buffers.qkv;
+  for (const Layer& layer : layers_) {
+    ops_->RmsNorm(buffers.hidden, layer.input_norm, buffers.normed);
+    if (layer.qkv_bias.defined()) {
+      at::addmm_out(qkv, layer.qkv_bias, buffers.normed, layer.qkv);
+    } else {
+      at::mm_out(qkv, buffers.normed, layer.qkv);
+    }
+    ops_->QkNormRope(qkv, layer.q_norm, layer.k_norm, forest.position_ids);
+    ops_->TreeAttention(qkv, visible, forest.shape, buffers.attended);
+    if (&layer != &layers_.back()) {
+      FinishLayer(layer, buffers);
+    }
+  }
+}
+
+void FusedDecoder::FinishLayer(const Layer& layer, const Buffers& buffers) const {
+  buffers.hidden.addmm_(buffers.attended, layer.output);
+  if (layer.output_bias.defined()) {
+    buffers.hidden.add_(layer.output_bias);
+  }
+  ops_->RmsNorm(buffers.hidden, layer.post_attention_norm, buffers.normed);
+  const int64_t num_rows = buffers.hidden.size(0);
+  const int64_t step = buffers.gate_up.size(0);
+  for (int64_t begin = 0; begin < num_rows; begin += step) {
+    const int64_t rows = std::min(step, num_rows - begin);
+    at::Tensor gate_up = buffers.gate_up.narrow(0, 0, rows);
+    const at::Tensor activated = buffers.activated.narrow(0, 0, rows);
+    at::mm_out(gate_up, buffers.normed.narrow(0, begin, rows), layer.gate_up);
+    ops_->SiluMul(gate_up, activated);
+    buffers.hidden.narrow(0, begin, rows).addmm_(activated, layer.down);
+  }
+}
+
+at::Tensor FusedDecoder::ReadRows(const Buffers& buffers, const at::Tensor& slots) const {
+  const Buffers rows = MakeBuffers(slots.size(0));
+  ops_->GatherRows(buffers.hidden, slots, rows.hidden);
+  ops_->GatherRows(buffers.attended, slots, rows.attended);
+  FinishLayer(layers_.back(), rows);
+  ops_->RmsNorm(rows.hidden, final_norm_, rows.normed);
+  return rows.normed;
+}
+
+at::Tensor FusedDecoder::RunPlain(const TreePlan& plan, absl::Span<const int32_t> slots) const {
+  IndexUpload upload;
+  upload.Add(plan.grid.token_ids);
+  upload.Add(plan.grid.position_ids);
+  upload.Add(plan.grid.exit);
+  upload.Add(slots);
+  const std::vector<at::Tensor> arrays = upload.Upload(embedding_.device());
+  const Buffers buffers = MakeBuffers(plan.grid.columns);
+  RunToLastAttention({arrays[0], arrays[1], arrays[2], ShapeOf(plan.grid)}, buffers);
+  return ReadRows(buffers, arrays[3]);
+}
+
+at::Tensor FusedDecoder::RunAsGraph(const TreePlan& plan, absl::Span<const int32_t> slots) {
+  const TokenGrid& grid = plan.grid;
+  const auto tokens = static_cast<size_t>(GraphTokens(grid.columns));
+  std::unique_ptr<Graph>& graph = graphs_[static_cast<int32_t>(tokens)];
+  if (graph == nullptr) {
+    graph = Record(static_cast<int32_t>(tokens));
+  }
+  // Padding: token 0 at position 0, seen by itself alone.
+  std::vector<int32_t> padded(3 * tokens);
+  std::copy(grid.token_ids.begin(), grid.token_ids.end(), padded.begin());
+  std::copy(grid.position_ids.begin(), grid.position_ids.end(), padded.begin() + tokens);
+  std::iota(std::copy(grid.exit.begin(), grid.exit.end(), padded.begin() + 2 * tokens),
+            padded.end(), grid.columns);
+  IndexUpload upload;
+  upload.Add(padded);
+  upload.Add(slots);
+  const std::vector<at::Tensor> arrays = upload.Upload(embedding_.device());
+  graph->arrays.copy_(arrays[0]);
+  graph->recording->Replay();
+  return ReadRows(graph->buffers, arrays[1]);
+}
+
+std::unique_ptr<FusedDecoder::Graph> FusedDecoder::Record(int32_t tokens) {
+  if (!graph_buffers_.hidden.defined()) {
+    graph_buffers_ = MakeBuffers(kMaxGraphTokens);
+  }
+  auto graph = std::make_unique<Graph>();
+  graph->arrays = at::empty({3 * int64_t{tokens}}, embedding_.options().dtype(at::kInt)).zero_();
+  const auto array = [&](int64_t index) { return graph->arrays.narrow(0, index * tokens, tokens); };
+  const auto rows = [&](const at::Tensor& buffer) { return buffer.narrow(0, 0, tokens); };
+  graph->buffers = {rows(graph_buffers_.hidden),  rows(graph_buffers_.normed),
+                    rows(graph_buffers_.qkv),     rows(graph_buffers_.attended),
+                    rows(graph_buffers_.gate_up), rows(graph_buffers_.activated)};
+  // Some forest to run while recording: no token reads another.
+  array(2).copy_(at::arange(tokens, graph->arrays.options()));
+  // The longest path and the pairs that a forest of this size can have.
+  const Forest forest = {
+      array(0), array(1), array(2), {tokens, tokens, int64_t{tokens} * (tokens + 1) / 2}};
+  graph->recording =
+      std::make_unique<CudaGraph>([&] { RunToLastAttention(forest, graph->buffers); });
+  return graph;
+}
+
+}  // namespace canopy

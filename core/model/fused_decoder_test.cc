@@ -1,0 +1,184 @@
+// The fused decoder's algebra with the kernels' twins on the CPU, against the path backend.
+#include "core/model/fused_decoder.h"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ATen/Parallel.h"
+#include "ATen/ops/linalg_vector_norm.h"
+#include "ATen/ops/randn.h"
+#include "absl/strings/match.h"
+#include "c10/core/InferenceMode.h"
+#include "core/model/decoder.h"
+#include "core/model/random_batch.h"
+#include "core/model/synthetic.h"
+#include "core/model/tree_context.h"
+#include "core/model/weight_schema.h"
+#include "core/ops/cuda_kernel_ops.h"
+#include "core/ops/reference_kernel_ops.h"
+#include "gtest/gtest.h"
+
+namespace canopy {
+namespace {
+
+ModelConfig SmallConfig(bool attention_bias) {
+  ModelConfig config;
+  config.vocab_size = 11;
+  config.hidden_size = 24;
+  config.intermediate_size = 40;
+  config.num_layers = 3;
+  config.num_query_heads = 6;
+  config.num_kv_heads = 2;
+  config.head_dim = 8;
+  config.max_position_embeddings = 512;
+  config.rms_norm_eps = 1e-6;
+  config.rope.theta = 10000;
+  config.qk_norm = true;
+  config.qkv_bias = attention_bias;
+  config.output_bias = attention_bias;
+  return config;
+}
+
+// Synthetic weights twenty times as large, so that layers matter.
+DecoderWeights LargeWeights(const ModelConfig& config) {
+  at::set_num_threads(1);
+  const auto synthetic = MakeSyntheticWeights(config);
+  EXPECT_TRUE(synthetic.ok()) << synthetic.status();
+  const auto matched = MatchWeights(*synthetic, config);
+  EXPECT_TRUE(matched.ok()) << matched.status();
+  auto weights = LoadDecoderWeights(config, *matched, at::TensorOptions().dtype(at::kFloat));
+  EXPECT_TRUE(weights.ok()) << weights.status();
+  const c10::InferenceMode inference;
+  weights->embedding.mul_(20);
+  for (const LayerWeights& layer : weights->layers) {
+    for (const at::Tensor& matrix : {layer.qkv, layer.output, layer.gate_up, layer.down}) {
+      matrix.mul_(20);
+    }
+  }
+  return *std::move(weights);
+}
+
+TreePlan PlanOf(const std::shared_ptr<const PathBatch>& batch, Backend backend) {
+  RouteOptions options;
+  options.backend = backend;
+  options.fused_supported = true;
+  const auto plan = RequestPlan::Create(batch, options, 1 << 20);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan->BuildPart(0);
+}
+
+FusedDecoder MakeFused(const ModelConfig& config, const DecoderWeights& weights) {
+  return {config, weights, MakeReferenceKernelOps(KernelModelOf(config, weights))};
+}
+
+at::Tensor RunPaths(const ModelConfig& config, const DecoderWeights& weights,
+                    const TreePlan& plan) {
+  const auto context = TreeContext::Create(plan, plan.endpoints, weights.rotary, at::kFloat);
+  EXPECT_TRUE(context.ok()) << context.status();
+  return Decoder(config, weights).Forward(*context);
+}
+
+double LargestRelativeError(const at::Tensor& actual, const at::Tensor& expected) {
+  const auto norm = [](const at::Tensor& rows) {
+    return at::linalg_vector_norm(rows, 2, at::IntArrayRef{1});
+  };
+  return norm(actual.sub(expected)).div(norm(expected)).max().item<double>();
+}
+
+TEST(FusedDecoderTest, MatchesPathsAlone) {
+  const c10::InferenceMode inference;
+  for (const bool attention_bias : {false, true}) {
+    const ModelConfig config = SmallConfig(attention_bias);
+    const DecoderWeights weights = LargeWeights(config);
+    FusedDecoder fused = MakeFused(config, weights);
+    for (uint32_t seed = 1; seed <= 3; ++seed) {
+      const auto batch = RandomBatch(seed, 3, 30);
+      const TreePlan plan = PlanOf(batch, Backend::kFused);
+      ASSERT_EQ(plan.backend, Backend::kFused);
+      const auto actual = fused.Forward(plan, plan.endpoints);
+      ASSERT_TRUE(actual.ok()) << actual.status();
+      const TreePlan paths = PlanOf(batch, Backend::kPath);
+      ASSERT_EQ(plan.paths, paths.paths);
+      EXPECT_LE(LargestRelativeError(*actual, RunPaths(config, weights, paths)), 1e-4)
+          << "bias " << attention_bias << " seed " << seed;
+    }
+  }
+}
+
+TEST(FusedDecoderTest, AnySlotsMayBeReadOrNone) {
+  const c10::InferenceMode inference;
+  const ModelConfig config = SmallConfig(false);
+  const DecoderWeights weights = LargeWeights(config);
+  FusedDecoder fused = MakeFused(config, weights);
+  const TreePlan plan = PlanOf(RandomBatch(2, 2, 20), Backend::kFused);
+  std::vector<int32_t> backwards;
+  for (auto slot = static_cast<int32_t>(plan.computed_tokens()) - 1; slot >= 0; --slot) {
+    backwards.push_back(slot);
+  }
+  const at::Tensor everywhere = *fused.Forward(plan, backwards);
+  const at::Tensor endpoints = *fused.Forward(plan, plan.endpoints);
+  for (size_t path = 0; path < plan.endpoints.size(); ++path) {
+    const int64_t row = plan.computed_tokens() - 1 - plan.endpoints[path];
+    EXPECT_LE(LargestRelativeError(endpoints.narrow(0, static_cast<int64_t>(path), 1),
+                                   everywhere.narrow(0, row, 1)),
+              1e-5);
+  }
+  EXPECT_EQ(fused.Forward(plan, {})->sizes(), at::IntArrayRef({0, config.hidden_size}));
+}
+
+TEST(FusedDecoderTest, RefusesSlotsOutsideAndOtherGrids) {
+  const c10::InferenceMode inference;
+  const ModelConfig config = SmallConfig(false);
+  FusedDecoder fused = MakeFused(config, LargeWeights(config));
+  const auto batch = RandomBatch(1, 2, 20);
+  const TreePlan plan = PlanOf(batch, Backend::kFused);
+  for (const int32_t slot : {-1, static_cast<int32_t>(plan.computed_tokens())}) {
+    EXPECT_EQ(fused.Forward(plan, {slot}).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(fused.Forward(PlanOf(batch, Backend::kPath), {}).status().code(),
+            absl::StatusCode::kInternal);
+}
+
+TEST(FusedDecoderTest, GraphSizesAreFew) { EXPECT_EQ(FusedDecoder::NumGraphSizes(), 24); }
+
+TEST(FusedDecoderTest, SaysWhichModelsItDoesNotRun) {
+  const c10::InferenceMode inference;
+  const auto options = at::TensorOptions().dtype(at::kBFloat16);
+  ModelConfig config = SmallConfig(false);
+  const DecoderWeights weights = LargeWeights(config);
+  EXPECT_TRUE(
+      absl::StrContains(FusedDecoder::Create(config, weights, options).status().message(), "CUDA"));
+  config.intermediate_size = 41;
+  EXPECT_TRUE(absl::StrContains(FusedDecoder::Create(config, weights, options).status().message(),
+                                "intermediate 41"));
+  config.qk_norm = false;
+  EXPECT_TRUE(absl::StrContains(FusedDecoder::Create(config, weights, options).status().message(),
+                                "norm query and key heads"));
+}
+
+// Rotary scales other than one turn up in the scores only.
+TEST(FusedDecoderTest, RotaryScaleIsInTheScores) {
+  const c10::InferenceMode inference;
+  const ModelConfig config = SmallConfig(false);
+  DecoderWeights weights = LargeWeights(config);
+  weights.rotary.scale = 1.3;
+  FusedDecoder fused = MakeFused(config, weights);
+  const auto batch = RandomBatch(4, 2, 30);
+  const TreePlan plan = PlanOf(batch, Backend::kFused);
+  EXPECT_LE(LargestRelativeError(*fused.Forward(plan, plan.endpoints),
+                                 RunPaths(config, weights, PlanOf(batch, Backend::kPath))),
+            1e-4);
+}
+
+TEST(CudaKernelOpsTest, SaysWhyItDoesNotRunOnACpu) {
+  const ModelConfig config = SmallConfig(false);
+  const KernelModel model = KernelModelOf(config, LargeWeights(config));
+  const auto ops = MakeCudaKernelOps(model, at::TensorOptions().dtype(at::kBFloat16));
+  EXPECT_EQ(ops.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(ops.status().message(), "CUDA")) << ops.status();
+}
+
+}  // namespace
+}  // namespace canopy

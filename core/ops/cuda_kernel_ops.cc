@@ -1,0 +1,231 @@
+#include "core/ops/cuda_kernel_ops.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "ATen/ops/empty.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "c10/core/DeviceGuard.h"
+#include "c10/util/Exception.h"
+#include "core/ops/cuda_stream.h"
+#include "kernels/device.h"
+#include "kernels/qk_norm_rope.h"
+#include "kernels/rms_norm.h"
+#include "kernels/row_gather.h"
+#include "kernels/silu_mul.h"
+#include "kernels/tree_attention.h"
+
+namespace canopy {
+namespace {
+
+// torch_guard reads the text.
+void CheckLaunch(cudaError_t error, const char* kernel) {
+  TORCH_CHECK(error == cudaSuccess, kernel, ": CUDA error: ", kernels::ErrorText(error));
+}
+
+void CheckDense(const at::Tensor& tensor, at::ScalarType dtype, const char* name) {
+  TORCH_CHECK(tensor.is_cuda() && tensor.scalar_type() == dtype && tensor.is_contiguous(), name,
+              ": wants a dense CUDA tensor of ", dtype, ", got ", tensor.scalar_type(), " ",
+              tensor.sizes(), " on ", tensor.device());
+}
+
+void CheckShape(const at::Tensor& tensor, at::IntArrayRef sizes, const char* name) {
+  TORCH_CHECK(tensor.sizes() == sizes, name, ": wants ", sizes, ", got ", tensor.sizes());
+}
+
+class CudaKernelOps : public KernelOps {
+ public:
+  CudaKernelOps(const KernelModel& model, at::ScalarType dtype, const kernels::DeviceInfo& device)
+      : model_(model),
+        dtype_(dtype),
+        data_type_(dtype == at::kHalf ? kernels::DataType::kFloat16 : kernels::DataType::kBFloat16),
+        device_(device) {}
+
+  void GatherRows(const at::Tensor& source, const at::Tensor& indices,
+                  const at::Tensor& out) const override {
+    CheckDense(source, dtype_, "source");
+    CheckDense(indices, at::kInt, "indices");
+    CheckDense(out, dtype_, "out");
+    CheckShape(out, {indices.size(0), source.size(1)}, "out");
+    kernels::RowGatherParams params;
+    params.source = source.const_data_ptr();
+    params.indices = indices.const_data_ptr<int32_t>();
+    params.out = out.mutable_data_ptr();
+    params.source_stride_bytes = source.size(1) * source.element_size();
+    params.rows = static_cast<int32_t>(indices.size(0));
+    params.row_bytes = static_cast<int32_t>(params.source_stride_bytes);
+    CheckLaunch(kernels::LaunchRowGather(params, CurrentCudaStream()), "row gather");
+  }
+
+  void RmsNorm(const at::Tensor& rows, const at::Tensor& weight,
+               const at::Tensor& out) const override {
+    CheckDense(rows, dtype_, "rows");
+    CheckDense(weight, dtype_, "weight");
+    CheckDense(out, dtype_, "out");
+    CheckShape(weight, {rows.size(1)}, "weight");
+    CheckShape(out, rows.sizes(), "out");
+    kernels::RmsNormParams params;
+    params.residual = rows.mutable_data_ptr();
+    params.weight = weight.const_data_ptr();
+    params.out = out.mutable_data_ptr();
+    params.rows = static_cast<int32_t>(rows.size(0));
+    params.columns = static_cast<int32_t>(rows.size(1));
+    params.epsilon = static_cast<float>(model_.rms_norm_eps);
+    params.data_type = data_type_;
+    CheckLaunch(kernels::LaunchRmsNorm(params, CurrentCudaStream()), "RMS norm");
+  }
+
+  void QkNormRope(const at::Tensor& qkv, const at::Tensor& q_norm, const at::Tensor& k_norm,
+                  const at::Tensor& position_ids) const override {
+    CheckQkv(qkv);
+    CheckDense(q_norm, dtype_, "q_norm");
+    CheckDense(k_norm, dtype_, "k_norm");
+    CheckDense(position_ids, at::kInt, "position_ids");
+    CheckShape(q_norm, {model_.head_dim}, "q_norm");
+    CheckShape(k_norm, {model_.head_dim}, "k_norm");
+    CheckShape(position_ids, {qkv.size(0)}, "position_ids");
+    kernels::QkNormRopeParams params;
+    params.q = Heads(qkv, 0);
+    params.k = Heads(qkv, model_.query_size());
+    params.q_weight = q_norm.const_data_ptr();
+    params.k_weight = k_norm.const_data_ptr();
+    params.position_ids = position_ids.const_data_ptr<int32_t>();
+    params.inverse_frequencies = model_.inverse_frequencies.const_data_ptr<float>();
+    params.q_token_stride = qkv.size(1);
+    params.k_token_stride = qkv.size(1);
+    params.num_tokens = static_cast<int32_t>(qkv.size(0));
+    params.num_query_heads = static_cast<int32_t>(model_.num_query_heads);
+    params.num_kv_heads = static_cast<int32_t>(model_.num_kv_heads);
+    params.head_dim = static_cast<int32_t>(model_.head_dim);
+    params.epsilon = static_cast<float>(model_.rms_norm_eps);
+    params.data_type = data_type_;
+    CheckLaunch(kernels::LaunchQkNormRope(params, CurrentCudaStream()), "query and key norm");
+  }
+
+  void SiluMul(const at::Tensor& gate_up, const at::Tensor& out) const override {
+    CheckDense(gate_up, dtype_, "gate_up");
+    CheckDense(out, dtype_, "out");
+    CheckShape(out, {gate_up.size(0), gate_up.size(1) / 2}, "out");
+    kernels::SiluMulParams params;
+    params.gate_up = gate_up.const_data_ptr();
+    params.out = out.mutable_data_ptr();
+    params.rows = static_cast<int32_t>(gate_up.size(0));
+    params.columns = static_cast<int32_t>(gate_up.size(1) / 2);
+    params.data_type = data_type_;
+    CheckLaunch(kernels::LaunchSiluMul(params, CurrentCudaStream()), "SiLU");
+  }
+
+  at::Tensor ListVisible(const at::Tensor& exit, const ForestShape& shape) const override {
+    CheckDense(exit, at::kInt, "exit");
+    CheckShape(exit, {shape.num_tokens}, "exit");
+    kernels::TreeVisibilityParams params;
+    params.exit = exit.const_data_ptr<int32_t>();
+    params.shape = AttentionShape(shape);
+    params.instance = Instance(params.shape);
+    at::Tensor workspace =
+        at::empty({kernels::LayOutWorkspace(params.shape, params.instance).total_bytes},
+                  exit.options().dtype(at::kByte));
+    params.workspace = workspace.mutable_data_ptr();
+    CheckLaunch(kernels::LaunchTreeVisibility(params, CurrentCudaStream()), "tree visibility");
+    return workspace;
+  }
+
+  void TreeAttention(const at::Tensor& qkv, const at::Tensor& visible, const ForestShape& shape,
+                     const at::Tensor& out) const override {
+    CheckQkv(qkv);
+    CheckDense(visible, at::kByte, "visible");
+    CheckDense(out, dtype_, "out");
+    CheckShape(out, {shape.num_tokens, model_.query_size()}, "out");
+    TORCH_CHECK(qkv.size(0) == shape.num_tokens, "qkv: ", qkv.size(0), " tokens, wants ",
+                shape.num_tokens);
+    kernels::TreeAttentionParams params;
+    params.shape = AttentionShape(shape);
+    params.instance = Instance(params.shape);
+    TORCH_CHECK(
+        visible.numel() == kernels::LayOutWorkspace(params.shape, params.instance).total_bytes,
+        "visible: made for another shape");
+    params.q = Heads(qkv, 0);
+    params.k = Heads(qkv, model_.query_size());
+    params.v = Heads(qkv, model_.query_size() + model_.kv_size());
+    params.q_strides = {qkv.size(1), model_.head_dim};
+    params.k_strides = params.q_strides;
+    params.v_strides = params.q_strides;
+    params.out = out.mutable_data_ptr();
+    params.out_strides = {out.size(1), model_.head_dim};
+    params.workspace = visible.mutable_data_ptr();
+    params.num_multiprocessors = device_.num_multiprocessors;
+    params.scale = static_cast<float>(model_.score_scale);
+    CheckLaunch(kernels::LaunchTreeAttention(params, CurrentCudaStream()), "tree attention");
+  }
+
+  bool TakesModel() const { return kernels::IsSupported(AttentionShape({1, 1, 1})); }
+
+ private:
+  void CheckQkv(const at::Tensor& qkv) const {
+    CheckDense(qkv, dtype_, "qkv");
+    CheckShape(qkv, {qkv.size(0), model_.query_size() + 2 * model_.kv_size()}, "qkv");
+  }
+
+  // The element of the first token's row at `column`.
+  static void* Heads(const at::Tensor& qkv, int64_t column) {
+    return static_cast<uint8_t*>(qkv.mutable_data_ptr()) + column * qkv.element_size();
+  }
+
+  kernels::TreeAttentionShape AttentionShape(const ForestShape& forest) const {
+    kernels::TreeAttentionShape shape;
+    shape.num_tokens = forest.num_tokens;
+    shape.num_query_heads = static_cast<int32_t>(model_.num_query_heads);
+    shape.num_kv_heads = static_cast<int32_t>(model_.num_kv_heads);
+    shape.head_dim = static_cast<int32_t>(model_.head_dim);
+    shape.max_path_tokens = forest.max_path_tokens;
+    shape.visible_pairs = forest.visible_pairs;
+    shape.data_type = data_type_;
+    return shape;
+  }
+
+  kernels::TreeAttentionInstance Instance(const kernels::TreeAttentionShape& shape) const {
+    return kernels::ChooseInstance(shape, device_.compute_capability, device_.num_multiprocessors);
+  }
+
+  const KernelModel model_;
+  const at::ScalarType dtype_;
+  const kernels::DataType data_type_;
+  const kernels::DeviceInfo device_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const KernelOps>> MakeCudaKernelOps(
+    const KernelModel& model, const at::TensorOptions& options) {
+  if (!kernels::IsBuilt() || !kHasCudaStreams) {
+    return absl::FailedPreconditionError("this build has no CUDA kernels");
+  }
+  if (!options.device().is_cuda()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the kernels run on CUDA, not on ", options.device().str()));
+  }
+  const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
+  if (dtype != at::kBFloat16 && dtype != at::kHalf) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the kernels take bfloat16 and float16, not ", c10::toString(dtype)));
+  }
+  CheckDense(model.inverse_frequencies, at::kFloat, "inverse_frequencies");
+  CheckShape(model.inverse_frequencies, {model.head_dim / 2}, "inverse_frequencies");
+  const c10::DeviceGuard guard(options.device());
+  kernels::DeviceInfo device;
+  if (const cudaError_t error = kernels::Init(&device); error != cudaSuccess) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the kernels do not run on ", options.device().str(), ": ", kernels::ErrorText(error)));
+  }
+  auto ops = std::make_unique<CudaKernelOps>(model, dtype, device);
+  if (!ops->TakesModel()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("tree attention takes heads of 64 and 128 and up to 8 query heads a kv head, "
+                     "not ",
+                     model.num_query_heads, " on ", model.num_kv_heads, " of ", model.head_dim));
+  }
+  return ops;
+}
+
+}  // namespace canopy

@@ -1,0 +1,90 @@
+#include "core/tree/shared_forest.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+namespace canopy {
+namespace {
+
+// Nodes first_node .. end_node - 1 of one question that have no sibling, from the root down.
+int32_t StemLength(const Trie& trie, int32_t first_node, int32_t end_node) {
+  int32_t node = first_node;
+  while (node < end_node && trie.exit[node] == end_node - 1) {
+    ++node;
+  }
+  return node - first_node;
+}
+
+class SharedForestBuilder {
+ public:
+  explicit SharedForestBuilder(const Trie& trie) : trie_(trie) {}
+
+  void AddQuestion(int32_t question) {
+    const int32_t first_node = trie_.question_node_offsets[question];
+    const int32_t end_node = trie_.question_node_offsets[question + 1];
+    const int32_t stem = StemLength(trie_, first_node, end_node);
+    const int32_t shared = SharedLength(first_node, stem);
+    const auto first_slot = static_cast<int32_t>(forest_.grid.token_ids.size());
+    Append(first_node + shared, end_node, first_slot);
+
+    stem_slots_.resize(static_cast<size_t>(shared));
+    forest_.node_slot.insert(forest_.node_slot.end(), stem_slots_.begin(), stem_slots_.end());
+    const size_t own = forest_.node_slot.size();
+    forest_.node_slot.resize(own + static_cast<size_t>(end_node - first_node - shared));
+    std::iota(forest_.node_slot.begin() + static_cast<std::ptrdiff_t>(own), forest_.node_slot.end(),
+              first_slot);
+    for (const int32_t slot : stem_slots_) {
+      forest_.grid.exit[slot] = static_cast<int32_t>(forest_.grid.token_ids.size()) - 1;
+    }
+    for (int32_t i = shared; i < stem; ++i) {
+      stem_slots_.push_back(first_slot + i - shared);
+    }
+  }
+
+  SharedForest Build() && {
+    forest_.grid.rows = 1;
+    forest_.grid.columns = static_cast<int32_t>(forest_.grid.token_ids.size());
+    return std::move(forest_);
+  }
+
+ private:
+  // How much of the stem that begins with `first_node` the question before has too.
+  int32_t SharedLength(int32_t first_node, int32_t stem) const {
+    const int32_t limit = std::min(stem, static_cast<int32_t>(stem_slots_.size()));
+    int32_t shared = 0;
+    while (shared < limit &&
+           trie_.token[first_node + shared] == forest_.grid.token_ids[stem_slots_[shared]]) {
+      ++shared;
+    }
+    return shared;
+  }
+
+  void Append(int32_t first_node, int32_t end_node, int32_t first_slot) {
+    TokenGrid& grid = forest_.grid;
+    grid.token_ids.insert(grid.token_ids.end(), trie_.token.begin() + first_node,
+                          trie_.token.begin() + end_node);
+    grid.position_ids.insert(grid.position_ids.end(), trie_.depth.begin() + first_node,
+                             trie_.depth.begin() + end_node);
+    const int32_t shift = first_slot - first_node;
+    std::transform(trie_.exit.begin() + first_node, trie_.exit.begin() + end_node,
+                   std::back_inserter(grid.exit), [shift](int32_t exit) { return exit + shift; });
+  }
+
+  const Trie& trie_;
+  SharedForest forest_;
+  std::vector<int32_t> stem_slots_;  // of the question added last, by depth
+};
+
+}  // namespace
+
+SharedForest BuildSharedForest(const Trie& trie, int32_t first_question, int32_t end_question) {
+  SharedForestBuilder builder(trie);
+  for (int32_t question = first_question; question < end_question; ++question) {
+    builder.AddQuestion(question);
+  }
+  return std::move(builder).Build();
+}
+
+}  // namespace canopy

@@ -1,0 +1,29 @@
+// The flat forest of the fused backend: questions whose tries begin alike share those nodes.
+//
+// A vector depends only on its own path, so answers stay as they are. Each question is compared
+// with the one before it, down to where either of the two branches for the first time.
+//
+//   question 0  S T a, S T b       grid   S T a b U c d
+//   question 1  S U c, S U d       exit   6 3 2 3 6 5 6
+#ifndef CORE_TREE_SHARED_FOREST_H_
+#define CORE_TREE_SHARED_FOREST_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/tree/token_grid.h"
+#include "core/tree/trie.h"
+
+namespace canopy {
+
+struct SharedForest {
+  TokenGrid grid;                  // one row
+  std::vector<int32_t> node_slot;  // [nodes of the questions] in trie order
+};
+
+// Of questions first_question .. end_question - 1. Linear in their nodes.
+SharedForest BuildSharedForest(const Trie& trie, int32_t first_question, int32_t end_question);
+
+}  // namespace canopy
+
+#endif  // CORE_TREE_SHARED_FOREST_H_
