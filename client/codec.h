@@ -1,10 +1,10 @@
 // Reads questions from JSON lines: one question a line, blank lines skipped, as
 //   {"id": "q1", "kind": "choice", "prefix": [1, 2], "candidates": [{"id": "a", "tokens": [3]}]}
 // `id` defaults to "", `kind` (plain, boolean, choice, score) to plain, `prefix` to an empty list;
-// `tokens` is needed, and may be []. The keys "prompt", "text", "answer" and "comment" are comments;
-// any other is refused, since a misspelt one would score something else without a word. What is
-// understood but wrong is refused here; counts, limits and the vocabulary are the server's to
-// check.
+// `tokens` is needed, and may be []. The keys "prompt", "text", "answer" and "comment" are
+// comments; any other is refused, since a misspelt one would score something else without a word.
+// What is understood but wrong is refused here; counts, limits and the vocabulary are the server's
+// to check.
 #ifndef CLIENT_CODEC_H_
 #define CLIENT_CODEC_H_
 

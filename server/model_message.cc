@@ -1,26 +1,12 @@
 #include "server/model_message.h"
 
 #include <string>
+#include <utility>
 
-#include "absl/strings/string_view.h"
+#include "server/output_checks.h"
 #include "server/version.h"
 
 namespace canopy::server {
-namespace {
-
-absl::string_view ScoreHeadName(ScoreHead head) {
-  switch (head) {
-    case ScoreHead::kReward:
-      return "reward";
-    case ScoreHead::kDecision:
-      return "decision";
-    case ScoreHead::kReranker:
-      return "reranker";
-  }
-  return "";
-}
-
-}  // namespace
 
 v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
   v1::Model model;
@@ -32,9 +18,8 @@ v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
   model.set_hidden_size(static_cast<uint64_t>(info.hidden_size));
   model.set_vocab_size(static_cast<uint64_t>(info.vocab_size));
   model.set_max_path_tokens(static_cast<uint64_t>(info.max_path_tokens));
-  model.add_heads("vectors");
-  if (info.num_labels > 0) {
-    model.add_heads(std::string(ScoreHeadName(info.score_head)));
+  for (std::string& head : HeadNames(info)) {
+    model.add_heads(std::move(head));
   }
   model.set_dtype(info.dtype);
   model.set_device(info.device);

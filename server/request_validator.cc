@@ -1,5 +1,6 @@
 #include "server/request_validator.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -7,10 +8,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "canopy/v1/types.pb.h"
-#include "core/base/checked_math.h"
 #include "core/base/status_details.h"
 #include "core/base/status_macros.h"
 #include "server/grpc_status.h"
+#include "server/output_checks.h"
 #include "server/violations.h"
 
 namespace canopy::server {
@@ -89,11 +90,6 @@ absl::Status CheckBuilt(const RequestHead& head) {
       unbuilt.Add(std::move(field), "not built yet");
     }
   };
-  check("outputs.token_logprobs", head.outputs.token_logprobs);
-  check("outputs.entropy", head.outputs.entropy);
-  check("outputs.vocab_range", head.outputs.vocab_range);
-  check("outputs.values", head.outputs.values);
-  check("outputs.top_logprobs", head.outputs.top_logprobs != 0);
   check("priority", head.priority != v1::PRIORITY_NORMAL);
   return unbuilt.ToStatus(absl::StatusCode::kUnimplemented);
 }
@@ -115,34 +111,20 @@ OutputSelection SelectOutputs(const OutputsFields& outputs, const ModelInfo& mod
   selection.vector_type = ToVectorType(outputs.vector_dtype);
   selection.normalize = outputs.normalize;
   selection.scores = outputs.scores || outputs.probabilities;
-  if (!outputs.vectors && !selection.scores) {
+  selection.token_logprobs = outputs.token_logprobs;
+  selection.entropy = outputs.entropy;
+  selection.vocab_range = outputs.vocab_range;
+  // A smaller vocabulary has no more tokens to list.
+  selection.top_logprobs =
+      static_cast<int32_t>(std::min<int64_t>(outputs.top_logprobs, model.vocab_size));
+  selection.values = outputs.values;
+  selection.scope = outputs.scope == v1::SCOPE_PATH ? TokenScope::kPath : TokenScope::kCandidate;
+  selection.temperature = outputs.temperature.value_or(1);
+  if (!selection.vectors && !selection.scores && !selection.values && !selection.distributions()) {
     selection.scores = model.num_labels > 0;
     selection.vectors = model.num_labels == 0;
   }
   return selection;
-}
-
-absl::Status CheckHeads(const OutputsFields& asked, const OutputSelection& outputs,
-                        const ModelInfo& model, int64_t num_paths) {
-  Violations violations;
-  if (outputs.vectors) {
-    const int64_t vector_bytes = SaturatingMultiply(
-        num_paths, SaturatingMultiply(model.hidden_size, VectorTypeBytes(outputs.vector_type)));
-    if (vector_bytes > kMaxVectorBytes) {
-      violations.Add("outputs.vectors", absl::StrCat(vector_bytes, " bytes of vectors exceed the ",
-                                                     kMaxVectorBytes, " of one answer"));
-    }
-  }
-  if (asked.scores && model.num_labels == 0) {
-    violations.Add("outputs.scores",
-                   absl::StrCat("model ", model.name, " has no scoring head; it has: vectors"));
-  }
-  if (asked.probabilities && model.num_labels != 1) {
-    violations.Add("outputs.probabilities",
-                   absl::StrCat("model ", model.name, " has no head of one score; it has: vectors",
-                                model.num_labels > 0 ? ", label scores" : ""));
-  }
-  return violations.ToStatus();
 }
 
 absl::Status CheckBackend(const RoutingFields& routing, const ModelInfo& model) {
@@ -236,7 +218,8 @@ absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,
 
   CANOPY_RETURN_IF_ERROR(CheckBuilt(head));
   request.job.outputs = SelectOutputs(head.outputs, model);
-  CANOPY_RETURN_IF_ERROR(CheckHeads(head.outputs, request.job.outputs, model, head.counts.paths));
+  CANOPY_RETURN_IF_ERROR(CheckHeads(head.outputs, model));
+  CANOPY_RETURN_IF_ERROR(CheckAnswerSize(request.job.outputs, model, request.questions.batch));
   CANOPY_RETURN_IF_ERROR(CheckVersions(head, model));
   CANOPY_RETURN_IF_ERROR(CheckBackend(head.routing, model));
 

@@ -5,7 +5,8 @@
 //   2. the model is not loaded                        NOT_FOUND
 //   3. wrong values, up to 16 of them                 INVALID_ARGUMENT
 //   4. outputs, kinds and priorities not built yet    UNIMPLEMENTED
-//   5. an output that the model has no head for       INVALID_ARGUMENT
+//   5. an output that the model has no head for,
+//      or more of it than an answer can hold          INVALID_ARGUMENT
 //   6. version, vocabulary, backend, policy           FAILED_PRECONDITION
 #ifndef SERVER_REQUEST_VALIDATOR_H_
 #define SERVER_REQUEST_VALIDATOR_H_
@@ -31,9 +32,6 @@ struct RequestLimits {
   int64_t max_tokens = 4 << 20;     // as sent: each prefix once; below 2^31
   int64_t max_mask_bytes = kDefaultMaxMaskBytes;
 };
-
-// Bytes of vectors that one answer can hold: protobuf's 2 GiB, less room for the rest.
-inline constexpr int64_t kMaxVectorBytes = (int64_t{2} << 30) - (int64_t{256} << 20);
 
 // A request that passed every check. Views the bytes that it was made of.
 struct PreparedRequest {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <variant>
@@ -61,6 +62,48 @@ void SetScores(const ScoreResult& result, int32_t path, v1::CandidateResult* can
   }
 }
 
+// Appends the entries of `path` in `list`, which has one for each scored token or is empty.
+void AddEntries(const TokenEntries& entries, const std::vector<float>& list, int32_t path,
+                google::protobuf::RepeatedField<float>* field) {
+  if (!list.empty()) {
+    field->Add(list.begin() + entries.offsets[path], list.begin() + entries.offsets[path + 1]);
+  }
+}
+
+void AddTopLogprobs(const TokenOutputs& tokens, int32_t path, v1::CandidateResult* candidate) {
+  if (tokens.top_ids.empty()) {
+    return;
+  }
+  const int64_t width = static_cast<int64_t>(tokens.top_ids.size()) / tokens.entries.size();
+  const int64_t end = tokens.entries.offsets[path + 1];
+  for (int64_t entry = tokens.entries.offsets[path]; entry < end; ++entry) {
+    v1::TopLogprobs* top = candidate->add_top_logprobs();
+    const auto ids = tokens.top_ids.begin() + entry * width;
+    const auto logprobs = tokens.top_logprobs.begin() + entry * width;
+    top->mutable_ids()->Add(ids, ids + width);
+    top->mutable_logprobs()->Add(logprobs, logprobs + width);
+  }
+}
+
+// Of a path that is finite.
+void SetTokens(const ScoreResult& result, int32_t path, v1::CandidateResult* candidate) {
+  const TokenOutputs& tokens = result.tokens;
+  if (!tokens.entries.offsets.empty()) {
+    candidate->set_first_scored_token(static_cast<uint64_t>(tokens.entries.first_token[path]));
+    AddEntries(tokens.entries, tokens.logprobs, path, candidate->mutable_token_logprobs());
+    AddEntries(tokens.entries, tokens.entropy, path, candidate->mutable_entropy());
+    AddEntries(tokens.entries, tokens.min_logit, path, candidate->mutable_min_logit());
+    AddEntries(tokens.entries, tokens.max_logit, path, candidate->mutable_max_logit());
+    AddTopLogprobs(tokens, path, candidate);
+  }
+  if (!candidate->token_logprobs().empty()) {
+    // In double, so that the sum of a long path is as good as its terms.
+    candidate->set_sum_logprob(static_cast<float>(std::accumulate(
+        candidate->token_logprobs().begin(), candidate->token_logprobs().end(), 0.0)));
+  }
+  AddEntries(result.values.entries, result.values.values, path, candidate->mutable_values());
+}
+
 void SetAnswer(const Answer& answer, v1::QuestionResult* result) {
   if (const auto* boolean = std::get_if<BooleanAnswer>(&answer)) {
     result->mutable_boolean()->set_probability(boolean->probability);
@@ -108,9 +151,12 @@ void FillResults(const EncodeInput& input, const ScoreResult& result, v1::ScoreR
       candidate->set_tokens(static_cast<uint64_t>(batch.PathLength(question, path)));
       if (result.finite[path] == 0) {
         candidate->set_unscored_reason("non_finite");
-      } else if (has_scores) {
+        continue;
+      }
+      if (has_scores) {
         SetScores(result, path, candidate);
       }
+      SetTokens(result, path, candidate);
     }
     if (outputs.probabilities) {
       const int32_t begin = batch.question_offsets[question];

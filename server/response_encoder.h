@@ -32,7 +32,8 @@ struct EncodedResponse {
 };
 
 // Takes the vectors out of `result` and hands them to gRPC without copying. A path that is not
-// finite gets no score and unscored_reason "non_finite"; its vector row stays NaN.
+// finite gets no score, no per-token lists, and unscored_reason "non_finite"; its vector row stays
+// NaN.
 EncodedResponse EncodeScoreResponse(const EncodeInput& input, ScoreResult result);
 
 // Counts and route of a plan, as Stats has them. Fields of a run stay 0.

@@ -32,6 +32,11 @@ inline int64_t SaturatingMultiply(int64_t a, int64_t b) {
   return CheckedMultiply(a, b).value_or(std::numeric_limits<int64_t>::max());
 }
 
+// Likewise a + b, both non-negative.
+inline int64_t SaturatingAdd(int64_t a, int64_t b) {
+  return CheckedAdd(a, b).value_or(std::numeric_limits<int64_t>::max());
+}
+
 }  // namespace canopy
 
 #endif  // CORE_BASE_CHECKED_MATH_H_

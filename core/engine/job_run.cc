@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "core/base/status_details.h"
 #include "core/base/status_macros.h"
 #include "core/base/stopwatch.h"
+#include "core/engine/result_merge.h"
 #include "core/tree/tree_plan.h"
 
 namespace canopy {
@@ -29,50 +28,15 @@ int64_t LongestPath(const PathBatch& batch) {
   return longest;
 }
 
-// Makes room for every path's results; what no part fills stays unscored.
-void Reserve(const ScoreJob& job, const ModelInfo& model, ScoreResult& result) {
-  const size_t num_paths = job.batch->suffixes.size();
-  result.finite.assign(num_paths, 0);
-  if (job.outputs.scores) {
-    result.scores.assign(num_paths * static_cast<size_t>(model.num_labels),
-                         std::numeric_limits<float>::quiet_NaN());
-  }
-  if (job.outputs.vectors) {
-    result.vectors.assign(num_paths * static_cast<size_t>(model.hidden_size) *
-                              static_cast<size_t>(VectorTypeBytes(job.outputs.vector_type)),
-                          '\0');
-  }
-  if (job.outputs.endpoints) {
-    result.endpoints.assign(num_paths * static_cast<size_t>(model.hidden_size), 0);
-  }
-}
-
-// A part's results, and where they go.
-struct PartResult {
-  const PartOutput& output;
-  const std::vector<int32_t>& paths;  // of the plan that ran
-};
-
-// Copies a part's rows to the places of its paths. `path_map` turns the plan's path indices into
-// the request's; empty = they are the same.
-void Scatter(const PartResult& part, const std::vector<int32_t>& path_map, ScoreResult& result) {
-  const size_t num_rows = part.paths.size();
-  const size_t num_labels = part.output.scores.size() / num_rows;
-  const size_t row_bytes = part.output.vectors.size() / num_rows;
-  const size_t hidden = part.output.endpoints.size() / num_rows;
-  for (size_t row = 0; row < num_rows; ++row) {
-    const auto plan_path = static_cast<size_t>(part.paths[row]);
-    const size_t path = path_map.empty() ? plan_path : static_cast<size_t>(path_map[plan_path]);
-    result.finite[path] = part.output.finite[row];
-    std::copy_n(part.output.scores.begin() + static_cast<std::ptrdiff_t>(row * num_labels),
-                num_labels, result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels));
-    std::copy_n(part.output.endpoints.begin() + static_cast<std::ptrdiff_t>(row * hidden), hidden,
-                result.endpoints.begin() + static_cast<std::ptrdiff_t>(path * hidden));
-    if (row_bytes > 0) {
-      std::memcpy(&result.vectors[path * row_bytes], &part.output.vectors[row * row_bytes],
-                  row_bytes);
+// The request's path index for each path of a plan; an empty map stands for the request itself.
+std::vector<int32_t> RequestPaths(std::vector<int32_t> plan_paths,
+                                  const std::vector<int32_t>& path_map) {
+  if (!path_map.empty()) {
+    for (int32_t& path : plan_paths) {
+      path = path_map[path];
     }
   }
+  return plan_paths;
 }
 
 // One pass over all parts of a plan. `failed_tokens` gets the size of a part that the device
@@ -96,7 +60,7 @@ class PlanPass {
       result_.computed_tokens += part.computed_tokens();
       ++result_.parts;
       CANOPY_RETURN_IF_ERROR(output.status());
-      Scatter({*output, part.paths}, path_map, result_);
+      CANOPY_RETURN_IF_ERROR(MergePart(*output, RequestPaths(part.paths, path_map), result_));
     }
     return absl::OkStatus();
   }
@@ -208,27 +172,6 @@ absl::Status Decide(const ScoreJob& job, ModelRunner& runner, ScoreResult& resul
   return absl::OkStatus();
 }
 
-// Gives every path that stayed unscored NaN in all its places, whatever the runner left there.
-void BlankUnscored(const ScoreJob& job, const ModelInfo& model, ScoreResult& result) {
-  const auto num_labels = static_cast<size_t>(job.outputs.scores ? model.num_labels : 0);
-  const auto hidden = static_cast<size_t>(job.outputs.vectors ? model.hidden_size : 0);
-  const auto width = static_cast<size_t>(VectorTypeBytes(job.outputs.vector_type));
-  // A quiet NaN has its exponent and first mantissa bit set in all three types.
-  const uint32_t bits = job.outputs.vector_type == VectorType::kFloat32    ? 0x7fc00000U
-                        : job.outputs.vector_type == VectorType::kBFloat16 ? 0x7fc0U
-                                                                           : 0x7e00U;
-  for (size_t path = 0; path < result.finite.size(); ++path) {
-    if (result.finite[path] != 0) {
-      continue;
-    }
-    std::fill_n(result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels), num_labels,
-                std::numeric_limits<float>::quiet_NaN());
-    for (size_t column = 0; column < hidden; ++column) {
-      std::memcpy(&result.vectors[(path * hidden + column) * width], &bits, width);
-    }
-  }
-}
-
 }  // namespace
 
 absl::Status CheckWanted(const ScoreJob& job) {
@@ -247,7 +190,7 @@ absl::StatusOr<ScoreResult> RunJob(const ScoreJob& job, const RouteOptions& rout
   ScoreResult result;
   result.model = runner.info();
   const ScoreJob parts = PartsJob(job, *result.model);
-  Reserve(parts, *result.model, result);
+  ReserveResults(parts, result);
   CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan, RunHalving(parts, job.batch, {}, route,
                                                              max_batch_tokens, runner, result));
   result.counts = plan.counts();
@@ -268,7 +211,7 @@ absl::StatusOr<ScoreResult> RunJob(const ScoreJob& job, const RouteOptions& rout
   if (HasDecision(job, *result.model)) {
     CANOPY_RETURN_IF_ERROR(Decide(job, runner, result));
   }
-  BlankUnscored(job, *result.model, result);
+  BlankUnscored(job.outputs, result);
   return result;
 }
 

@@ -22,7 +22,9 @@ namespace canopy {
 struct PartOutput {
   std::vector<float> scores;     // [paths, num_labels]; empty when not asked for
   std::string vectors;           // [paths, hidden_size] in the type asked for; empty likewise
-  std::vector<uint8_t> finite;   // [paths]; 0 = the hidden state or a score is not finite
+  TokenOutputs tokens;           // where distributions() are asked for; paths in part order
+  ValueOutputs values;           // where values are
+  std::vector<uint8_t> finite;   // [paths]; 0 = the hidden state or a result is not finite
   std::vector<float> endpoints;  // [paths, hidden_size], as the decoder left them; empty likewise
 };
 

@@ -1,14 +1,12 @@
 #include "core/engine/torch_runner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
-#include "ATen/ops/cat.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "c10/core/InferenceMode.h"
 #include "core/base/status_macros.h"
+#include "core/engine/part_heads.h"
 #include "core/engine/vocabulary_hash.h"
 #include "core/model/checkpoint.h"
 #include "core/model/model_config.h"
@@ -24,62 +23,35 @@
 #include "core/model/weight_schema.h"
 #include "core/model/weights.h"
 #include "core/ops/device.h"
-#include "core/ops/index_upload.h"
 #include "core/ops/torch_guard.h"
+#include "core/scoring/output_rows.h"
 #include "core/scoring/reranker.h"
 #include "core/scoring/reward.h"
 #include "core/scoring/set_head.h"
-#include "core/scoring/vectors.h"
+#include "core/scoring/token_logprobs.h"
 
 namespace canopy {
 namespace {
 
 constexpr absl::string_view kSyntheticPrefix = "synthetic:";
 
-at::ScalarType ScalarTypeOf(VectorType type) {
-  switch (type) {
-    case VectorType::kBFloat16:
-      return at::kBFloat16;
-    case VectorType::kFloat16:
-      return at::kHalf;
-    case VectorType::kFloat32:
-      break;
-  }
-  return at::kFloat;
-}
-
-at::Tensor Bytes(const at::Tensor& tensor) { return tensor.contiguous().view(-1).view(at::kByte); }
-
-// What gives a model's scores; at most one is there.
-struct ScoringHeads {
-  std::optional<RewardHead> reward;
-  std::optional<YesNoHead> reranker;
-  std::optional<SetHead> decision;
-
-  // hidden [paths, hidden] -> [paths, labels] float32, where a single endpoint decides.
-  at::Tensor Score(const at::Tensor& hidden) const {
-    return reward.has_value() ? reward->Score(hidden) : reranker->Score(hidden);
-  }
-};
-
 class TorchRunner : public ModelRunner {
  public:
   TorchRunner(std::shared_ptr<const ModelInfo> info, std::unique_ptr<const TreeEncoder> encoder,
-              ScoringHeads heads)
+              ModelHeads heads)
       : info_(std::move(info)), encoder_(std::move(encoder)), heads_(std::move(heads)) {}
 
   std::shared_ptr<const ModelInfo> info() const override { return info_; }
 
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
-    if (outputs.scores && !heads_.reward.has_value() && !heads_.reranker.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(info_->name, " has no scoring head",
-                       heads_.decision.has_value() ? " over single candidates" : ""));
-    }
-    CANOPY_ASSIGN_OR_RETURN(const at::Tensor hidden, encoder_->Encode(plan, plan.endpoints));
+    CANOPY_RETURN_IF_ERROR(CheckHeads(outputs, *info_));
+    const OutputRows rows =
+        PlanOutputRows(plan, {outputs.distributions(), outputs.values, outputs.scope});
+    CANOPY_ASSIGN_OR_RETURN(const at::Tensor hidden, encoder_->Encode(plan, rows.slots));
     return GuardTorch("scoring", [&]() -> absl::StatusOr<PartOutput> {
       const c10::InferenceMode inference;
-      return Finish(hidden, outputs);
+      return ComputeOutputs(heads_, {hidden, rows, static_cast<int64_t>(plan.endpoints.size())},
+                            outputs);
     });
   }
 
@@ -91,55 +63,9 @@ class TorchRunner : public ModelRunner {
   }
 
  private:
-  // Heads and one copy down: finite flags, then scores, endpoints and vectors.
-  PartOutput Finish(const at::Tensor& hidden, const OutputSelection& outputs) const {
-    at::Tensor finite = FiniteRows(hidden);
-    std::vector<at::Tensor> results;
-    if (outputs.scores) {
-      results.push_back(heads_.Score(hidden));
-    }
-    if (outputs.endpoints) {
-      results.push_back(hidden.to(at::kFloat));
-    }
-    if (outputs.vectors) {
-      results.push_back(
-          EndpointVectors(hidden, ScalarTypeOf(outputs.vector_type), outputs.normalize));
-    }
-    // A finite hidden state may still overflow in a head or in float16.
-    std::vector<at::Tensor> parts = {finite};
-    for (const at::Tensor& result : results) {
-      parts.front() = parts.front().logical_and(FiniteRows(result));
-      parts.push_back(Bytes(result));
-    }
-    parts.front() = Bytes(parts.front());
-    const at::Tensor bytes = CopyToHost(at::cat(parts));
-
-    PartOutput output;
-    const uint8_t* next = bytes.const_data_ptr<uint8_t>();
-    const auto num_paths = static_cast<size_t>(hidden.size(0));
-    output.finite.assign(next, next + num_paths);
-    next += num_paths;
-    if (outputs.scores) {
-      output.scores.resize(num_paths * static_cast<size_t>(info_->num_labels));
-      const size_t score_bytes = output.scores.size() * sizeof(float);
-      std::memcpy(output.scores.data(), next, score_bytes);
-      next += score_bytes;
-    }
-    if (outputs.endpoints) {
-      output.endpoints.resize(static_cast<size_t>(hidden.numel()));
-      const size_t endpoint_bytes = output.endpoints.size() * sizeof(float);
-      std::memcpy(output.endpoints.data(), next, endpoint_bytes);
-      next += endpoint_bytes;
-    }
-    if (outputs.vectors) {
-      output.vectors.assign(next, bytes.const_data_ptr<uint8_t>() + bytes.numel());
-    }
-    return output;
-  }
-
   const std::shared_ptr<const ModelInfo> info_;
   const std::unique_ptr<const TreeEncoder> encoder_;
-  const ScoringHeads heads_;
+  const ModelHeads heads_;
 };
 
 struct HostModel {
@@ -149,6 +75,11 @@ struct HostModel {
   DecisionTemperatures temperatures;
   std::optional<RerankerTokens> reranker;
 };
+
+// A decision head's weights stand on the backbone alone, whatever its config names.
+bool HasLanguageModelHead(const HostModel& model) {
+  return model.config.head == ModelHead::kLanguageModel && !model.weights.has_decision_head;
+}
 
 absl::StatusOr<HostModel> OpenModel(const TorchRunnerOptions& options) {
   absl::string_view source = options.source;
@@ -185,7 +116,11 @@ absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const
   const int64_t max_batch_tokens =
       options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(info.device);
   info.max_path_tokens = std::min(config.max_position_embeddings, max_batch_tokens);
-  info.num_labels = config.num_labels;
+  // A language model's folder may hold a reward head too.
+  const TensorView* score = model.weights.Find("score.weight");
+  info.num_labels = score == nullptr ? 0 : score->shape[0];
+  info.has_value_head = info.num_labels == 1;
+  info.has_lm_head = HasLanguageModelHead(model);
   if (model.weights.has_decision_head) {
     info.num_labels = 1;
     info.score_head = ScoreHead::kDecision;
@@ -214,7 +149,7 @@ absl::StatusOr<RewardHead> LoadReward(const TensorView& weight, at::Device devic
 }
 
 absl::StatusOr<YesNoHead> LoadReranker(const HostModel& model, at::Device device) {
-  if (model.config.head != ModelHead::kLanguageModel || model.weights.has_decision_head) {
+  if (!HasLanguageModelHead(model)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "reranker tokens need a language model; this is a ",
         model.weights.has_decision_head ? "typed-decision model" : model.config.architecture));
@@ -224,8 +159,21 @@ absl::StatusOr<YesNoHead> LoadReranker(const HostModel& model, at::Device device
                          *model.reranker, device);
 }
 
-absl::StatusOr<ScoringHeads> LoadHeads(const HostModel& model, at::Device device) {
-  ScoringHeads heads;
+absl::StatusOr<LanguageModelHead> LoadLanguageModelHead(const HostModel& model,
+                                                        const TreeEncoder& encoder) {
+  const TensorView* weight = model.weights.Find("lm_head.weight");
+  if (weight == nullptr) {
+    return LanguageModelHead(encoder.embedding());
+  }
+  return GuardTorch("loading the language-model head", [&]() -> absl::StatusOr<LanguageModelHead> {
+    const c10::InferenceMode inference;
+    return LanguageModelHead(UploadWeight(*weight, encoder.options()));
+  });
+}
+
+absl::StatusOr<ModelHeads> LoadHeads(const HostModel& model, const TreeEncoder& encoder) {
+  const at::Device device = encoder.options().device();
+  ModelHeads heads;
   if (model.reranker.has_value()) {
     CANOPY_ASSIGN_OR_RETURN(heads.reranker, LoadReranker(model, device));
   }
@@ -235,6 +183,10 @@ absl::StatusOr<ScoringHeads> LoadHeads(const HostModel& model, at::Device device
   if (const TensorView* weight = model.weights.Find("score.weight"); weight != nullptr) {
     CANOPY_ASSIGN_OR_RETURN(RewardHead reward, LoadReward(*weight, device));
     heads.reward.emplace(std::move(reward));
+  }
+  if (HasLanguageModelHead(model)) {
+    CANOPY_ASSIGN_OR_RETURN(LanguageModelHead head, LoadLanguageModelHead(model, encoder));
+    heads.language_model.emplace(std::move(head));
   }
   return heads;
 }
@@ -260,7 +212,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOp
   CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const TreeEncoder> encoder,
                           TreeEncoder::Create(model.config, model.weights, placement));
   info.fused_supported = encoder->fused_status().ok();
-  CANOPY_ASSIGN_OR_RETURN(ScoringHeads heads, LoadHeads(model, device));
+  CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadHeads(model, *encoder));
   return std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
                                        std::move(encoder), std::move(heads));
 }

@@ -13,6 +13,7 @@
 #include "core/engine/decision.h"
 #include "core/tree/path_batch.h"
 #include "core/tree/route.h"
+#include "core/tree/token_reads.h"
 
 namespace canopy {
 
@@ -29,6 +30,37 @@ struct OutputSelection {
   bool scores = false;
   // The vectors that ModelRunner::Decide reads; for the engine to ask for.
   bool endpoints = false;
+
+  // Per-token outputs, of the tokens in scope.
+  bool token_logprobs = false;
+  bool entropy = false;
+  bool vocab_range = false;  // smallest and largest raw logit
+  int32_t top_logprobs = 0;  // most likely tokens at each position; 0 = none
+  bool values = false;       // a one-label head at every token
+  TokenScope scope = TokenScope::kCandidate;
+  float temperature = 1;  // of log-probs and entropy; > 0
+
+  // Whether any of them reads the distribution that a token came from.
+  bool distributions() const {
+    return token_logprobs || entropy || vocab_range || top_logprobs > 0;
+  }
+};
+
+// What was read from the distributions of scored tokens. A list that was not asked for is empty.
+struct TokenOutputs {
+  TokenEntries entries;
+  std::vector<float> logprobs;      // [entries] of the token itself
+  std::vector<float> entropy;       // [entries] in nats
+  std::vector<float> min_logit;     // [entries] raw
+  std::vector<float> max_logit;     // [entries] raw
+  std::vector<int32_t> top_ids;     // [entries, top_logprobs], best first; ties to the lower id
+  std::vector<float> top_logprobs;  // [entries, top_logprobs]
+};
+
+// The value of each token in scope, the path's first token included.
+struct ValueOutputs {
+  TokenEntries entries;
+  std::vector<float> values;  // [entries]
 };
 
 // What computes a model's scores.
@@ -51,8 +83,10 @@ struct ModelInfo {
   int64_t num_labels = 0;       // scores of a candidate; 0 = no scoring head
   ScoreHead score_head = ScoreHead::kReward;  // where num_labels is not 0
   KindTemperatures temperatures;
-  std::string dtype;   // "float32", "bfloat16" or "float16"
-  std::string device;  // "cpu" or "cuda:N"
+  bool has_lm_head = false;     // gives log-probs
+  bool has_value_head = false;  // a reward head of one label, which may stand at every token
+  std::string dtype;            // "float32", "bfloat16" or "float16"
+  std::string device;           // "cpu" or "cuda:N"
   bool tree_supported = true;
   std::string support_reason;    // why not
   bool fused_supported = false;  // whether Backend::kFused runs on this model and device
@@ -89,6 +123,8 @@ struct ScoreResult {
   // Paths in request order. A path that is not finite has NaN in all its places.
   std::vector<float> scores;     // [paths, num_labels]; empty when not asked for
   std::string vectors;           // [paths, hidden_size] in the type asked for; empty likewise
+  TokenOutputs tokens;           // entries are empty unless distributions() were asked for
+  ValueOutputs values;           // likewise for values
   std::vector<uint8_t> finite;   // [paths]; 0 = unscored
   std::vector<float> endpoints;  // [paths, hidden_size] while the engine collects them, then empty
   PlanCounts counts;

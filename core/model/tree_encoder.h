@@ -38,6 +38,9 @@ class TreeEncoder {
   const ModelConfig& config() const { return config_; }
   const at::TensorOptions& options() const { return options_; }
 
+  // [vocab, hidden] on the device in the compute dtype: the head too of a model that ties the two.
+  const at::Tensor& embedding() const { return decoder_.weights().embedding; }
+
  private:
   TreeEncoder(const ModelConfig& config, DecoderWeights weights, const at::TensorOptions& options);
 

@@ -128,6 +128,12 @@ absl::Status CheckTiedHead(const TensorView& head, const TensorView& embedding) 
   return absl::OkStatus();
 }
 
+// What a reward head that a language model carries must be; it says itself how many labels it has.
+TensorSpec RewardHeadBeside(const ModelConfig& config, const TensorView& head) {
+  const int64_t num_labels = head.shape.empty() ? 1 : std::max<int64_t>(head.shape[0], 1);
+  return {kClassifierHead, {num_labels, config.hidden_size}, /*in_backbone=*/false};
+}
+
 void AppendMismatch(absl::string_view kind, const std::vector<std::string>& names,
                     std::string* message) {
   if (names.empty()) {
@@ -219,12 +225,18 @@ absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelCo
     used.insert(tensor->name);
     map.tensors.emplace(spec.name, *tensor);
   }
-  const bool tied = config.head == ModelHead::kLanguageModel && config.tie_word_embeddings &&
-                    !map.has_decision_head;
+  const bool is_language_model = config.head == ModelHead::kLanguageModel && !map.has_decision_head;
+  const bool tied = is_language_model && config.tie_word_embeddings;
   const TensorView* head = source.Find(kLanguageModelHead);
   if (tied && head != nullptr) {
     CANOPY_RETURN_IF_ERROR(CheckTiedHead(*head, *source.Find(prefix + kEmbedding)));
     used.insert(head->name);
+  }
+  const TensorView* reward = source.Find(kClassifierHead);
+  if (is_language_model && reward != nullptr) {
+    CheckTensor(*reward, RewardHeadBeside(config, *reward), &mismatches);
+    used.insert(reward->name);
+    map.tensors.emplace(kClassifierHead, *reward);
   }
   for (const TensorView& tensor : source.tensors()) {
     if (used.count(tensor.name) == 0) {

@@ -39,7 +39,8 @@ struct WeightMap {
 // Matches names, shapes and dtypes (F32, BF16 and F16, mixed as they come) one to one. The backbone
 // is stored with the prefix "model." or with none, all of it, or with kDecisionBackbonePrefix
 // beside a decision head (decision_layout.h). A tied language model may store `lm_head.weight` too
-// when its bytes equal the embedding's (published folders do); it is left out.
+// when its bytes equal the embedding's (published folders do); it is left out. A language model
+// may hold `score.weight` [labels, hidden] as well, a reward head trained beside it.
 //
 // DATA_LOSS with at most 8 names of each kind and their number when tensors are missing,
 // unexpected, of another shape or of another dtype.

@@ -130,8 +130,28 @@ TEST(WeightSchemaTest, MatchesHeads) {
               HasSubstr("1 missing: lm_head.weight"));
   EXPECT_THAT(MatchError(untied, BiasConfig(ModelHead::kNone)),
               HasSubstr("1 unexpected: lm_head.weight"));
-  EXPECT_THAT(MatchError(classifier, BiasConfig(ModelHead::kLanguageModel)),
-              HasSubstr("1 missing: lm_head.weight; 1 unexpected: score.weight"));
+  EXPECT_THAT(MatchError(classifier, BiasConfig(ModelHead::kNone)),
+              HasSubstr("1 unexpected: score.weight"));
+}
+
+TEST(WeightSchemaTest, LanguageModelMayCarryARewardHead) {
+  const ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
+  auto stored = SavedByTransformers("model.");
+  stored.push_back({"lm_head.weight", {50, 16}});
+  const auto alone = MatchWeights(SourceOf(stored), config);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->CountParameters(), CountParameters(config));
+  stored.push_back({"score.weight", {2, 16}, DType::kBFloat16});
+  const auto both = MatchWeights(SourceOf(stored), config);
+  ASSERT_TRUE(both.ok()) << both.status();
+  ASSERT_NE(both->Find("score.weight"), nullptr);
+  EXPECT_EQ(both->Find("score.weight")->shape, (std::vector<int64_t>{2, 16}));
+  EXPECT_EQ(both->CountParameters(), CountParameters(config) + 2 * 16);
+  for (const std::vector<int64_t>& shape :
+       std::vector<std::vector<int64_t>>{{}, {16}, {0, 16}, {2, 15}, {1, 1, 16}}) {
+    stored.back().shape = shape;
+    EXPECT_THAT(MatchError(stored, config), HasSubstr("1 of the wrong shape: score.weight"));
+  }
 }
 
 TEST(WeightSchemaTest, TiedHeadMayOnlyRepeatTheEmbedding) {

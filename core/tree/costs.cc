@@ -1,7 +1,6 @@
 #include "core/tree/costs.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "core/base/checked_math.h"
@@ -9,13 +8,6 @@
 #include "core/tree/segments.h"
 
 namespace canopy {
-namespace {
-
-int64_t SaturatingAdd(int64_t a, int64_t b) {
-  return CheckedAdd(a, b).value_or(std::numeric_limits<int64_t>::max());
-}
-
-}  // namespace
 
 PlanCounts CountPaths(const PathBatch& batch) {
   int64_t longest = 0;

@@ -29,24 +29,44 @@ std::vector<int32_t> SlotParents(const TreePlan& plan) {
   return parents;
 }
 
+// Appends the entries of a path of `length` tokens whose scope begins at token `first`.
+void AppendPath(int64_t length, int64_t first, FirstTokens first_tokens, TokenEntries* entries) {
+  if (first_tokens == FirstTokens::kLeaveOut) {
+    first = std::max<int64_t>(first, 1);
+  }
+  entries->first_token.push_back(static_cast<int32_t>(first));
+  entries->offsets.push_back(entries->offsets.back() + std::max<int64_t>(length - first, 0));
+}
+
 }  // namespace
+
+TokenEntries ListTokenEntries(const PathBatch& batch, TokenScope scope, FirstTokens first_tokens) {
+  TokenEntries entries;
+  entries.offsets.reserve(batch.suffixes.size() + 1);
+  entries.first_token.reserve(batch.suffixes.size());
+  entries.offsets.push_back(0);
+  for (int32_t question = 0; question < batch.num_questions(); ++question) {
+    const int64_t first = scope == TokenScope::kPath ? 0 : batch.prefixes[question].size;
+    for (int32_t path = batch.question_offsets[question];
+         path < batch.question_offsets[question + 1]; ++path) {
+      AppendPath(batch.PathLength(question, path), first, first_tokens, &entries);
+    }
+  }
+  return entries;
+}
 
 TokenReads CollectTokenReads(const TreePlan& plan, TokenScope scope, FirstTokens first_tokens) {
   const std::vector<int32_t> parents = SlotParents(plan);
   std::vector<int32_t> slot_to_read(parents.size(), -1);
   TokenReads reads;
-  reads.path_offsets.push_back(0);
+  reads.entries.offsets.push_back(0);
   for (size_t path = 0; path < plan.endpoints.size(); ++path) {
     const int32_t endpoint = plan.endpoints[path];
-    const int32_t length = plan.grid.position_ids[endpoint] + 1;
-    int32_t first = scope == TokenScope::kPath ? 0 : plan.prefix_tokens[path];
-    if (first_tokens == FirstTokens::kLeaveOut) {
-      first = std::max(first, 1);
-    }
-    reads.first_token.push_back(first);
-    const int64_t begin = reads.path_offsets.back();
-    const int64_t end = begin + std::max(length - first, 0);
-    reads.path_offsets.push_back(end);
+    AppendPath(plan.grid.position_ids[endpoint] + 1,
+               scope == TokenScope::kPath ? 0 : plan.prefix_tokens[path], first_tokens,
+               &reads.entries);
+    const int64_t begin = reads.entries.offsets[path];
+    const int64_t end = reads.entries.offsets[path + 1];
     reads.path_reads.resize(static_cast<size_t>(end));
     // From the endpoint up to the first token in scope.
     int32_t slot = endpoint;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/tree/path_batch.h"
 #include "core/tree/tree_plan.h"
 
 namespace canopy {
@@ -25,13 +26,23 @@ enum class TokenScope {
 // The first token of a path has no distribution before it.
 enum class FirstTokens { kInclude, kLeaveOut };
 
+// Where the per-token entries of each path stand in lists that hold those of all paths.
+struct TokenEntries {
+  std::vector<int64_t> offsets;      // [paths + 1], into the lists; empty = no lists
+  std::vector<int32_t> first_token;  // [paths] index in the path of its first entry
+
+  int64_t size() const { return offsets.empty() ? 0 : offsets.back(); }
+};
+
+// The entries of a request's paths, in its order.
+TokenEntries ListTokenEntries(const PathBatch& batch, TokenScope scope, FirstTokens first_tokens);
+
 // Thread-compatible value. Host.
 struct TokenReads {
   std::vector<int32_t> slots;         // [reads] of the token, each slot once
   std::vector<int32_t> source_slots;  // [reads] of the token before it; -1 = none
-  std::vector<int64_t> path_offsets;  // [paths + 1], into path_reads; paths as in TreePlan::paths
+  TokenEntries entries;               // paths as in TreePlan::paths
   std::vector<int32_t> path_reads;    // [entries] indices of reads, in path order
-  std::vector<int32_t> first_token;   // [paths] index in the path of its first entry
 };
 
 // Linear in the grid and in the entries.

@@ -40,7 +40,7 @@ struct Case {
 void CheckReads(const PathBatch& batch, const TreePlan& plan, const Case& test) {
   const TokenReads reads = CollectTokenReads(plan, test.scope, test.first_tokens);
   const std::vector<int32_t> questions = testing::PathQuestions(batch);
-  ASSERT_EQ(reads.path_offsets.size(), plan.paths.size() + 1);
+  ASSERT_EQ(reads.entries.offsets.size(), plan.paths.size() + 1);
   std::set<int32_t> distinct(reads.slots.begin(), reads.slots.end());
   EXPECT_EQ(distinct.size(), reads.slots.size()) << "a slot is read once";
   for (size_t p = 0; p < plan.paths.size(); ++p) {
@@ -51,11 +51,11 @@ void CheckReads(const PathBatch& batch, const TreePlan& plan, const Case& test) 
     if (test.first_tokens == FirstTokens::kLeaveOut) {
       first = std::max<size_t>(first, 1);
     }
-    EXPECT_EQ(reads.first_token[p], static_cast<int32_t>(first));
-    const auto count = static_cast<size_t>(reads.path_offsets[p + 1] - reads.path_offsets[p]);
+    EXPECT_EQ(reads.entries.first_token[p], static_cast<int32_t>(first));
+    const auto count = static_cast<size_t>(reads.entries.offsets[p + 1] - reads.entries.offsets[p]);
     ASSERT_EQ(count, path.size() > first ? path.size() - first : 0);
     for (size_t entry = 0; entry < count; ++entry) {
-      const int32_t read = reads.path_reads[static_cast<size_t>(reads.path_offsets[p]) + entry];
+      const int32_t read = reads.path_reads[static_cast<size_t>(reads.entries.offsets[p]) + entry];
       const auto end = path.begin() + static_cast<std::ptrdiff_t>(first + entry);
       EXPECT_EQ(TokensTo(plan, reads.slots[read]), Path(path.begin(), end + 1));
       if (end == path.begin()) {

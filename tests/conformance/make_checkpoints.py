@@ -7,7 +7,12 @@ oracle/ the paths (cases.json) and the expected results (model.safetensors):
 
     CASE.vectors       [paths, hidden] float32, final-norm hidden state at each path's last token
     CASE.vectors_bf16  the same, computed by transformers in bfloat16 (bfloat16 checkpoints only)
-    CASE.scores        [paths, labels] float32 (sequence classification only)
+    CASE.scores        [paths, labels] float32 (models with a reward head)
+    CASE.values        [tokens, 1] float32, the head of one label at every token of every path
+    CASE.tokens        [tokens, 6 + 2 * 5] float32 (language models), for every token of every path
+                       but its first: log-prob at temperature 1 and 0.7, entropy at both, smallest
+                       and largest logit, the ids of the 5 likeliest tokens, their log-probs
+    CASE.tokens_bf16   the same, computed by transformers in bfloat16
 
 Everything is seeded. Needs no network.
 """
@@ -15,14 +20,16 @@ Everything is seeded. Needs no network.
 import json
 import random
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModel,
+    AutoModelForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
     Qwen3ForSequenceClassification,
@@ -31,6 +38,8 @@ from transformers import (
 
 VOCAB_SIZE = 311
 ROWS_PER_BATCH = 32
+TEMPERATURES = (1.0, 0.7)
+NUM_TOP = 5
 
 # A question is a prefix and candidate suffixes, all token ids; a case is a list of questions.
 Question = dict[str, Any]
@@ -50,7 +59,7 @@ class Checkpoint:
     dtype: torch.dtype = torch.float32
     tied: bool = False
     bias: bool = False
-    labels: int = 0
+    labels: int = 0  # a language model's are those of the reward head that it carries
     shard_size: str = "1GB"
 
 
@@ -73,6 +82,7 @@ CHECKPOINTS = [
         bias=True,
         labels=3,
     ),
+    Checkpoint("causal_reward_f32", Qwen3ForCausalLM, 96, 2, 4, 2, 32, labels=1),
     Checkpoint("base_bf16", Qwen3Model, 160, 2, 2, 2, 128, torch.bfloat16),
 ]
 
@@ -155,7 +165,7 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
 def make_model(checkpoint: Checkpoint) -> Any:
     """A randomised model in the checkpoint's storage type."""
     settings: dict[str, Any] = {}
-    if checkpoint.labels:
+    if checkpoint.model is Qwen3ForSequenceClassification:
         settings["num_labels"] = checkpoint.labels
     config = Qwen3Config(
         vocab_size=VOCAB_SIZE,
@@ -181,18 +191,56 @@ def paths_of(case: list[Question]) -> list[list[int]]:
     return [item["prefix"] + suffix for item in case for suffix in item["candidates"]]
 
 
-@torch.no_grad()
-def endpoint_vectors(model: Any, paths: list[list[int]]) -> torch.Tensor:
-    """Each path alone in its row, right padded, causal: padding is never read."""
-    vectors = []
+def add_reward_head(checkpoint: Checkpoint, folder: Path) -> None:
+    """Puts a reward head beside the language-model head of a saved folder."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    generator = torch.Generator().manual_seed(7)
+    tensors["score.weight"] = torch.randn(
+        (checkpoint.labels, checkpoint.hidden), generator=generator
+    ).to(checkpoint.dtype)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def batches(paths: list[list[int]]) -> Iterator[tuple[list[list[int]], torch.Tensor]]:
+    """Some paths at a time, each alone in its row, right padded: causal, so padding is not read."""
     for begin in range(0, len(paths), ROWS_PER_BATCH):
         rows = paths[begin : begin + ROWS_PER_BATCH]
         length = max(len(row) for row in rows)
-        ids = torch.tensor([row + [0] * (length - len(row)) for row in rows])
+        yield rows, torch.tensor([row + [0] * (length - len(row)) for row in rows])
+
+
+@torch.no_grad()
+def token_vectors(model: Any, paths: list[list[int]]) -> list[torch.Tensor]:
+    """The hidden states [tokens, hidden] of each path."""
+    vectors: list[torch.Tensor] = []
+    for rows, ids in batches(paths):
         hidden = model(input_ids=ids, use_cache=False).last_hidden_state
-        ends = torch.tensor([len(row) - 1 for row in rows])
-        vectors.append(hidden[torch.arange(len(rows)), ends].float())
-    return torch.cat(vectors).contiguous()
+        vectors += [hidden[i, : len(row)] for i, row in enumerate(rows)]
+    return vectors
+
+
+def endpoint_vectors(model: Any, paths: list[list[int]]) -> torch.Tensor:
+    """The hidden state of each path's last token."""
+    return torch.stack([vectors[-1].float() for vectors in token_vectors(model, paths)])
+
+
+@torch.no_grad()
+def token_distributions(model: Any, paths: list[list[int]]) -> torch.Tensor:
+    """What CASE.tokens holds."""
+    entries = []
+    for rows, ids in batches(paths):
+        all_logits = model(input_ids=ids, use_cache=False).logits
+        for row, row_logits in zip(rows, all_logits, strict=True):
+            logits = row_logits[: len(row) - 1].float()
+            targets = torch.tensor(row[1:], dtype=torch.long)[:, None]
+            logprobs = [torch.log_softmax(logits / t, dim=-1) for t in TEMPERATURES]
+            top, top_ids = logprobs[0].topk(NUM_TOP, dim=-1)
+            columns = [p.gather(1, targets) for p in logprobs]
+            columns += [-(p.exp() * p).sum(1, keepdim=True) for p in logprobs]
+            columns += [logits.amin(1, keepdim=True), logits.amax(1, keepdim=True)]
+            entries.append(torch.cat([*columns, top_ids.float(), top], dim=1))
+    return torch.cat(entries).contiguous()
 
 
 @torch.no_grad()
@@ -203,20 +251,39 @@ def reward_scores(model: Any, paths: list[list[int]]) -> torch.Tensor:
     )
 
 
+def score_weight(folder: Path) -> torch.Tensor | None:
+    """The reward head of a folder of one file."""
+    path = folder / "model.safetensors"
+    weight = load_file(path).get("score.weight") if path.exists() else None
+    return None if weight is None else weight.float()
+
+
 def write_oracle(checkpoint: Checkpoint, folder: Path, cases: dict[str, list[Question]]) -> None:
     """Runs transformers on the saved folder and stores what it gives."""
     results: dict[str, torch.Tensor] = {}
-    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
-    for name, case in cases.items():
-        results[f"{name}.vectors"] = endpoint_vectors(model, paths_of(case))
-    if checkpoint.dtype == torch.bfloat16:
-        model = AutoModel.from_pretrained(folder, dtype=torch.bfloat16).eval()
+    is_language_model = checkpoint.model is Qwen3ForCausalLM
+    head = score_weight(folder)
+    for dtype, suffix in ((torch.float32, ""), (torch.bfloat16, "_bf16")):
+        if dtype != torch.float32 and dtype != checkpoint.dtype:
+            continue
+        model = AutoModel.from_pretrained(folder, dtype=dtype).eval()
         for name, case in cases.items():
-            results[f"{name}.vectors_bf16"] = endpoint_vectors(model, paths_of(case))
-    if checkpoint.labels:
+            results[f"{name}.vectors{suffix}"] = endpoint_vectors(model, paths_of(case))
+        if is_language_model:
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+            for name, case in cases.items():
+                results[f"{name}.tokens{suffix}"] = token_distributions(model, paths_of(case))
+    if head is not None and is_language_model:
+        for name in cases:
+            results[f"{name}.scores"] = results[f"{name}.vectors"] @ head.T
+    elif checkpoint.labels:
         model = Qwen3ForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
         for name, case in cases.items():
             results[f"{name}.scores"] = reward_scores(model, paths_of(case)).contiguous()
+    if head is not None and checkpoint.labels == 1:
+        model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+        for name, case in cases.items():
+            results[f"{name}.values"] = torch.cat(token_vectors(model, paths_of(case))) @ head.T
     oracle = folder / "oracle"
     oracle.mkdir()
     save_file(results, oracle / "model.safetensors")
@@ -230,6 +297,8 @@ def main() -> int:
     for index, checkpoint in enumerate(CHECKPOINTS):
         folder = output / checkpoint.name
         make_model(checkpoint).save_pretrained(folder, max_shard_size=checkpoint.shard_size)
+        if checkpoint.model is Qwen3ForCausalLM and checkpoint.labels:
+            add_reward_head(checkpoint, folder)
         write_oracle(checkpoint, folder, make_cases(random.Random(index)))
     return 0
 

@@ -31,7 +31,8 @@ TEST_P(ParityTest, Float32MatchesTransformersForEveryCandidateAndBackend) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, ParityTest,
                          ::testing::Values("base_f32", "causal_sharded_f32", "reward_f32",
-                                           "causal_tied_bf16", "reward_bias_bf16", "base_bf16"),
+                                           "causal_tied_bf16", "causal_reward_f32",
+                                           "reward_bias_bf16", "base_bf16"),
                          [](const auto& info) { return std::string(info.param); });
 
 class BFloat16ParityTest : public ::testing::TestWithParam<const char*> {};

@@ -2,8 +2,8 @@
 // scripts of this folder and of tests/bench store them below a checkpoint:
 //
 //   oracle/cases.json         {case: [{"prefix": [..], "candidates": [[..], ..]}, ..], ..}
-//   oracle/model.safetensors  CASE.vectors, CASE.vectors_bf16, CASE.vectors_f16, CASE.scores;
-//                             all float32
+//   oracle/model.safetensors  CASE.vectors, CASE.vectors_bf16, CASE.vectors_f16, CASE.scores,
+//                             CASE.values, CASE.tokens, CASE.tokens_bf16; all float32
 #ifndef TESTS_CONFORMANCE_REFERENCE_CASES_H_
 #define TESTS_CONFORMANCE_REFERENCE_CASES_H_
 
@@ -30,12 +30,29 @@ struct Matrix {
   const float* Row(int64_t row) const { return values.data() + row * columns; }
 };
 
+// Columns of ReferenceCase::tokens. The last two hold kNumTop numbers each.
+inline constexpr int64_t kNumTop = 5;
+inline constexpr float kSecondTemperature = 0.7F;  // the first is 1
+enum TokenColumn : int64_t {
+  kLogprob = 0,
+  kSecondLogprob = 1,
+  kEntropy = 2,
+  kSecondEntropy = 3,
+  kMinLogit = 4,
+  kMaxLogit = 5,
+  kTopIds = 6,
+  kTopLogprobs = kTopIds + kNumTop,  // at temperature 1
+};
+
 struct ReferenceCase {
   std::shared_ptr<const PathBatch> batch;
   Matrix vectors;       // [paths, hidden] in float32 arithmetic
   Matrix vectors_bf16;  // the same in bfloat16 arithmetic
   Matrix vectors_f16;   // and in float16
   Matrix scores;        // [paths, labels]
+  Matrix values;        // [tokens, 1] of every token of every path
+  Matrix tokens;        // [tokens, TokenColumn] of every token of every path but its first
+  Matrix tokens_bf16;   // the same in bfloat16 arithmetic
 };
 
 // The cases below `folder`, by name. NOT_FOUND or DATA_LOSS.

@@ -202,12 +202,6 @@ std::vector<ErrorCase> OptionCases() {
          r->mutable_routing()->set_max_mask_bytes(std::numeric_limits<int64_t>::max());
        },
        Code::INVALID_ARGUMENT, "routing.max_mask_bytes", "exceed max_mask_bytes 1000"},
-      {"scores without a head",
-       [](auto* r) {
-         r->set_model("vectors");
-         r->mutable_outputs()->set_scores(true);
-       },
-       Code::INVALID_ARGUMENT, "outputs.scores", "model vectors has no scoring head"},
   };
 }
 
@@ -243,26 +237,44 @@ std::vector<ErrorCase> LimitCases() {
 std::vector<ErrorCase> UnbuiltCases() {
   const Code code = Code::UNIMPLEMENTED;
   return {
-      {"token_logprobs", [](auto* r) { r->mutable_outputs()->set_token_logprobs(true); }, code,
-       "outputs.token_logprobs", "not built yet"},
-      {"entropy", [](auto* r) { r->mutable_outputs()->set_entropy(true); }, code, "outputs.entropy",
-       "not built yet"},
-      {"vocab_range", [](auto* r) { r->mutable_outputs()->set_vocab_range(true); }, code,
-       "outputs.vocab_range", "not built yet"},
-      {"values", [](auto* r) { r->mutable_outputs()->set_values(true); }, code, "outputs.values",
-       "not built yet"},
-      {"top_logprobs", [](auto* r) { r->mutable_outputs()->set_top_logprobs(128); }, code,
-       "outputs.top_logprobs", "not built yet"},
       {"low priority", [](auto* r) { r->set_priority(v1::PRIORITY_LOW); }, code, "priority",
        "not built yet"},
       // Checked before the model's heads.
-      {"values and a missing head",
+      {"low priority and a missing head",
        [](auto* r) {
          r->set_model("vectors");
-         r->mutable_outputs()->set_values(true);
+         r->set_priority(v1::PRIORITY_LOW);
          r->mutable_outputs()->set_scores(true);
        },
-       code, "outputs.values", "not built yet"},
+       code, "priority", "not built yet"},
+  };
+}
+
+std::vector<ErrorCase> HeadCases() {
+  const Code code = Code::INVALID_ARGUMENT;
+  const char* kNoLanguageModel = "model reward has no language-model head; it has: vectors, reward";
+  return {
+      {"scores",
+       [](auto* r) {
+         r->set_model("vectors");
+         r->mutable_outputs()->set_scores(true);
+       },
+       code, "outputs.scores", "model vectors has no scoring head; it has: vectors"},
+      {"token_logprobs", [](auto* r) { r->mutable_outputs()->set_token_logprobs(true); }, code,
+       "outputs.token_logprobs", kNoLanguageModel},
+      {"entropy", [](auto* r) { r->mutable_outputs()->set_entropy(true); }, code, "outputs.entropy",
+       kNoLanguageModel},
+      {"vocab_range", [](auto* r) { r->mutable_outputs()->set_vocab_range(true); }, code,
+       "outputs.vocab_range", kNoLanguageModel},
+      {"top_logprobs", [](auto* r) { r->mutable_outputs()->set_top_logprobs(128); }, code,
+       "outputs.top_logprobs", kNoLanguageModel},
+      {"values of a head with three labels",
+       [](auto* r) {
+         r->set_model("labels");
+         r->mutable_outputs()->set_values(true);
+       },
+       code, "outputs.values",
+       "model labels has no head of one label for every token; it has: vectors, reward"},
   };
 }
 
@@ -351,6 +363,7 @@ TEST_F(ErrorTableTest, CandidatesOfAKind) { ExpectErrors(KindCases()); }
 TEST_F(ErrorTableTest, WrongOptions) { ExpectErrors(OptionCases()); }
 TEST_F(ErrorTableTest, CountsOverALimit) { ExpectErrors(LimitCases()); }
 TEST_F(ErrorTableTest, WhatIsNotBuiltYet) { ExpectErrors(UnbuiltCases()); }
+TEST_F(ErrorTableTest, OutputsWithoutAHead) { ExpectErrors(HeadCases()); }
 TEST_F(ErrorTableTest, WhatThisServerDoesNotHave) { ExpectErrors(StateCases()); }
 
 TEST_F(ErrorTableTest, LimitsThemselvesAreAllowed) {

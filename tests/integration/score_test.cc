@@ -260,20 +260,21 @@ TEST(ScoreTest, ModelsAreDescribed) {
   grpc::ClientContext context;
   v1::ListModelsResponse models;
   ASSERT_TRUE(server.stub().ListModels(&context, {}, &models).ok());
-  ASSERT_EQ(models.models_size(), 5);
+  ASSERT_EQ(models.models_size(), 6);
   const v1::Model& first = models.models(0);
   EXPECT_EQ(first.name(), "reward");
   EXPECT_EQ(first.version(), 1U);
   EXPECT_EQ(first.hidden_size(), 8U);
   EXPECT_EQ(first.vocab_size(), 1'000U);
   EXPECT_EQ(first.max_path_tokens(), 2'048U);
-  EXPECT_THAT(first.heads(), ElementsAre("vectors", "reward"));
+  EXPECT_THAT(first.heads(), ElementsAre("vectors", "reward", "values"));
   EXPECT_EQ(first.support(), "tree");
   EXPECT_EQ(first.default_policy(), v1::POLICY_REFERENCE);
   EXPECT_THAT(first.limits(), ::testing::Contains(Pair("max_paths", 65'536)));
   EXPECT_THAT(first.limits(), ::testing::Contains(Pair("max_batch_tokens", 16'384)));
   EXPECT_NE(first.build(), "");
   EXPECT_THAT(models.models(2).heads(), ElementsAre("vectors"));
+  EXPECT_THAT(models.models(5).heads(), ElementsAre("vectors", "reward", "logprobs", "values"));
   EXPECT_EQ(models.models(3).support(), "path");
   EXPECT_EQ(models.models(3).support_reason(), "sliding-window layers");
 

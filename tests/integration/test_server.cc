@@ -31,14 +31,19 @@ server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls) {
     info.name = model.name;
     if (model.source == "labels") {
       info.num_labels = 3;
+      info.has_value_head = false;
     } else if (model.source == "vectors") {
       info.num_labels = 0;
+      info.has_value_head = false;
       info.vocabulary_hash = "";
+    } else if (model.source == "language") {
+      info.has_lm_head = true;
     } else if (model.source == "path") {
       info.tree_supported = false;
       info.support_reason = "sliding-window layers";
     } else if (model.source == "decision") {
       info.score_head = ScoreHead::kDecision;
+      info.has_value_head = false;
       info.temperatures = {0.5, 2, 4};
     } else if (model.source != "reward") {
       return absl::NotFoundError("no such fake");
@@ -51,7 +56,7 @@ server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls) {
 
 server::ServerOptions FakeServerOptions() {
   server::ServerOptions options;
-  for (const char* name : {"reward", "labels", "vectors", "path", "decision"}) {
+  for (const char* name : {"reward", "labels", "vectors", "path", "decision", "language"}) {
     options.models.push_back({name, name});
   }
   options.listen = "127.0.0.1:0";

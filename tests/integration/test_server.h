@@ -19,8 +19,9 @@
 namespace canopy::testing {
 
 // Loads fakes. A model's source chooses its kind: "reward" (one label), "labels" (three), "vectors"
-// (no scoring head), "path" (one label, tree backends unsupported), or "decision" (a head over
-// whole questions, with temperatures 0.5, 2 and 4 for boolean, choice and score).
+// (no scoring head), "path" (one label, tree backends unsupported), "decision" (a head over whole
+// questions, with temperatures 0.5, 2 and 4 for boolean, choice and score), or "language" (one
+// label and a language-model head).
 server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls);
 
 // Options with all fakes, "reward" first, on free ports.

@@ -1,5 +1,6 @@
 #include "tests/testing/fake_runner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -40,6 +41,22 @@ std::vector<float> VectorOfHash(uint64_t hash, int64_t hidden_size) {
   }
   return vector;
 }
+
+FakeDistribution DistributionOfHash(uint64_t hash, float temperature) {
+  return {Eighths(Mix(hash, 2'000'000)) / temperature, Eighths(Mix(hash, 2'000'001)),
+          Eighths(Mix(hash, 2'000'002))};
+}
+
+float LogprobOfHash(uint64_t hash, int32_t token, float temperature) {
+  return Eighths(Mix(hash, 3'000'000 + static_cast<uint64_t>(token))) / temperature;
+}
+
+std::pair<int32_t, float> TopOfHash(uint64_t hash, int32_t rank, float temperature) {
+  const uint64_t mixed = Mix(hash, 4'000'000 + static_cast<uint64_t>(rank));
+  return {static_cast<int32_t>(mixed % 1'000), Eighths(mixed) / temperature};
+}
+
+float ValueOfHash(uint64_t hash) { return Eighths(Mix(hash, 5'000'000)); }
 
 // Exact for the values above; others are cut, which is enough for a fake.
 uint16_t HalfBits(float value, VectorType type) {
@@ -84,6 +101,7 @@ void Normalize(std::vector<float>* vector) {
 
 // What a forward knows of each slot of its grid.
 struct Slots {
+  std::vector<int32_t> parent;    // the slot before it on its path; -1 = none
   std::vector<uint64_t> hash;     // of the tokens from the root to the slot
   std::vector<uint8_t> poisoned;  // the bad token is among them
   std::vector<uint8_t> row_poisoned;
@@ -99,7 +117,7 @@ absl::StatusOr<Slots> WalkGrid(const TreePlan& plan, int32_t poison_token) {
       grid.exit.size() != (is_path ? 0 : size)) {
     return absl::InternalError("fake runner: the grid's arrays disagree with its shape");
   }
-  Slots slots{std::vector<uint64_t>(size), std::vector<uint8_t>(size),
+  Slots slots{std::vector<int32_t>(size), std::vector<uint64_t>(size), std::vector<uint8_t>(size),
               std::vector<uint8_t>(static_cast<size_t>(grid.rows))};
   for (int32_t row = 0; row < grid.rows; ++row) {
     const size_t base = static_cast<size_t>(row) * grid.columns;
@@ -112,6 +130,7 @@ absl::StatusOr<Slots> WalkGrid(const TreePlan& plan, int32_t poison_token) {
       const bool has_parent = !ancestors.empty();
       const size_t parent = has_parent ? base + ancestors.back() : 0;
       const int32_t token = grid.token_ids[slot];
+      slots.parent[slot] = has_parent ? static_cast<int32_t>(parent) : -1;
       slots.hash[slot] = Mix(has_parent ? slots.hash[parent] : kSeed, static_cast<uint32_t>(token));
       slots.poisoned[slot] = token == poison_token || (has_parent && slots.poisoned[parent]);
       slots.row_poisoned[row] |= slots.poisoned[slot];
@@ -144,7 +163,95 @@ absl::Status CheckEndpointPositions(const TreePlan& plan) {
   return absl::OkStatus();
 }
 
+// The slots of path `index` from its first token in scope on.
+std::vector<int32_t> ScopedSlots(const TreePlan& plan, const Slots& slots, size_t index,
+                                 TokenScope scope) {
+  const int32_t first = scope == TokenScope::kPath ? 0 : plan.prefix_tokens[index];
+  std::vector<int32_t> scoped;
+  for (int32_t slot = plan.endpoints[index]; slot >= 0 && plan.grid.position_ids[slot] >= first;
+       slot = slots.parent[slot]) {
+    scoped.insert(scoped.begin(), slot);
+  }
+  return scoped;
+}
+
+void AppendDistributions(const TreePlan& plan, const Slots& slots,
+                         const std::vector<int32_t>& scoped, const OutputSelection& outputs,
+                         TokenOutputs* tokens) {
+  for (const int32_t slot : scoped) {
+    if (slots.parent[slot] < 0) {
+      continue;
+    }
+    const uint64_t hash = slots.hash[slots.parent[slot]];
+    const FakeDistribution distribution = DistributionOfHash(hash, outputs.temperature);
+    if (outputs.token_logprobs) {
+      tokens->logprobs.push_back(
+          LogprobOfHash(hash, plan.grid.token_ids[slot], outputs.temperature));
+    }
+    if (outputs.entropy) {
+      tokens->entropy.push_back(distribution.entropy);
+    }
+    if (outputs.vocab_range) {
+      tokens->min_logit.push_back(distribution.min_logit);
+      tokens->max_logit.push_back(distribution.max_logit);
+    }
+    for (int32_t rank = 0; rank < outputs.top_logprobs; ++rank) {
+      const auto [id, logprob] = TopOfHash(hash, rank, outputs.temperature);
+      tokens->top_ids.push_back(id);
+      tokens->top_logprobs.push_back(logprob);
+    }
+  }
+}
+
+// Where the entries of a part's paths stand.
+TokenEntries EntriesOf(const TreePlan& plan, const OutputSelection& outputs, int32_t first) {
+  TokenEntries entries;
+  entries.offsets.push_back(0);
+  for (size_t path = 0; path < plan.endpoints.size(); ++path) {
+    const int32_t length = plan.grid.position_ids[plan.endpoints[path]] + 1;
+    const int32_t begin =
+        std::max(outputs.scope == TokenScope::kPath ? 0 : plan.prefix_tokens[path], first);
+    entries.first_token.push_back(begin);
+    entries.offsets.push_back(entries.offsets.back() + std::max(length - begin, 0));
+  }
+  return entries;
+}
+
+void AppendTokens(const TreePlan& plan, const Slots& slots, const OutputSelection& outputs,
+                  PartOutput* output) {
+  if (outputs.distributions()) {
+    output->tokens.entries = EntriesOf(plan, outputs, 1);
+  }
+  if (outputs.values) {
+    output->values.entries = EntriesOf(plan, outputs, 0);
+  }
+  for (size_t path = 0; path < plan.endpoints.size(); ++path) {
+    const std::vector<int32_t> scoped = ScopedSlots(plan, slots, path, outputs.scope);
+    AppendDistributions(plan, slots, scoped, outputs, &output->tokens);
+    for (const int32_t slot : scoped) {
+      if (outputs.values) {
+        output->values.values.push_back(ValueOfHash(slots.hash[slot]));
+      }
+    }
+  }
+}
+
 }  // namespace
+
+FakeDistribution FakeDistributionAfter(absl::Span<const int32_t> context, float temperature) {
+  return DistributionOfHash(HashPath(context), temperature);
+}
+
+float FakeLogprob(absl::Span<const int32_t> context, int32_t token, float temperature) {
+  return LogprobOfHash(HashPath(context), token, temperature);
+}
+
+std::pair<int32_t, float> FakeTop(absl::Span<const int32_t> context, int32_t rank,
+                                  float temperature) {
+  return TopOfHash(HashPath(context), rank, temperature);
+}
+
+float FakeValue(absl::Span<const int32_t> path) { return ValueOfHash(HashPath(path)); }
 
 float FakeScore(absl::Span<const int32_t> path, int64_t label) {
   return ScoreOfHash(HashPath(path), label);
@@ -172,6 +279,7 @@ ModelInfo FakeModelInfo() {
   info.vocab_size = 1'000;
   info.max_path_tokens = 2'048;
   info.num_labels = 1;
+  info.has_value_head = true;
   info.dtype = "float32";
   info.device = "cpu";
   info.vocabulary_hash = "00ff00ff00ff00ff";
@@ -246,6 +354,9 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
       }
       AppendVector(vector, outputs.vector_type, &output.vectors);
     }
+  }
+  if (outputs.distributions() || outputs.values) {
+    AppendTokens(plan, slots, outputs, &output);
   }
   return output;
 }

@@ -1,5 +1,5 @@
-// A ModelRunner without a model: scores and vectors are a hash of each path's tokens, read from the
-// plan by the ancestor rule, so that a wrong plan or a mixed-up order gives wrong numbers.
+// A ModelRunner without a model: every result is a hash of the tokens that it depends on, read from
+// the plan by the ancestor rule, so that a wrong plan or a mixed-up order gives wrong numbers.
 //
 // Faults are injected by token or by size, and a gate holds the device while a test looks.
 #ifndef TESTS_TESTING_FAKE_RUNNER_H_
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -25,6 +26,19 @@ namespace canopy::testing {
 float FakeScore(absl::Span<const int32_t> path, int64_t label);
 std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_size);
 
+// What it reads from the distribution behind `context`; log-probs and entropy are divided by the
+// temperature.
+struct FakeDistribution {
+  float entropy = 0;
+  float min_logit = 0;
+  float max_logit = 0;
+};
+FakeDistribution FakeDistributionAfter(absl::Span<const int32_t> context, float temperature);
+float FakeLogprob(absl::Span<const int32_t> context, int32_t token, float temperature);
+// The `rank`-th most likely token and its log-prob.
+std::pair<int32_t, float> FakeTop(absl::Span<const int32_t> context, int32_t rank,
+                                  float temperature);
+float FakeValue(absl::Span<const int32_t> path);
 // What a fake whose score_head is kDecision answers for candidate `index` of a question: the first
 // element of its own vector, plus the second of every candidate's. Exact too.
 float FakeDecision(const std::vector<std::vector<float>>& vectors, size_t index);

@@ -19,6 +19,7 @@ TreePlan ForestPlan() {
   plan.grid.exit = {4, 3, 2, 3, 4, 5};
   plan.paths = {0, 1, 2};
   plan.endpoints = {2, 3, 4};
+  plan.prefix_tokens = {1, 1, 1};
   return plan;
 }
 
@@ -30,6 +31,7 @@ TreePlan PathPlan() {
   plan.grid.position_ids = {0, 1, 2, 0, 1, 2, 0, 1, 0};
   plan.paths = {0, 1, 2};
   plan.endpoints = {2, 5, 7};
+  plan.prefix_tokens = {1, 1, 1};
   return plan;
 }
 
@@ -46,6 +48,26 @@ TEST(FakeRunnerTest, ReadsPathsFromForestAndFromPathGrids) {
   FakeRunner runner;
   EXPECT_EQ(runner.Run(ForestPlan(), Scores())->scores, kExpected);
   EXPECT_EQ(runner.Run(PathPlan(), Scores())->scores, kExpected);
+}
+
+TEST(FakeRunnerTest, ReadsTokensFromForestAndFromPathGrids) {
+  OutputSelection outputs;
+  outputs.token_logprobs = true;
+  outputs.values = true;
+  FakeRunner runner;
+  for (const TreePlan& plan : {ForestPlan(), PathPlan()}) {
+    const auto output = runner.Run(plan, outputs);
+    ASSERT_TRUE(output.ok()) << output.status();
+    EXPECT_EQ(output->tokens.entries.offsets, (std::vector<int64_t>{0, 2, 4, 5}));
+    EXPECT_EQ(output->tokens.entries.first_token, (std::vector<int32_t>{1, 1, 1}));
+    EXPECT_EQ(output->tokens.logprobs,
+              (std::vector<float>{FakeLogprob({1}, 2, 1), FakeLogprob({1, 2}, 3, 1),
+                                  FakeLogprob({1}, 2, 1), FakeLogprob({1, 2}, 4, 1),
+                                  FakeLogprob({1}, 5, 1)}));
+    EXPECT_EQ(output->values.values,
+              (std::vector<float>{FakeValue({1, 2}), FakeValue({1, 2, 3}), FakeValue({1, 2}),
+                                  FakeValue({1, 2, 4}), FakeValue({1, 5})}));
+  }
 }
 
 TEST(FakeRunnerTest, RefusesWrongPositions) {

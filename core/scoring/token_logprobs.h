@@ -1,0 +1,53 @@
+// The head of a language model: hidden states -> log-probabilities of tokens, entropy, the range of
+// the logits and the most likely tokens. Logits exist for a chunk of rows at a time, whatever the
+// batch.
+#ifndef CORE_SCORING_TOKEN_LOGPROBS_H_
+#define CORE_SCORING_TOKEN_LOGPROBS_H_
+
+#include <cstdint>
+
+#include "ATen/core/Tensor.h"
+#include "core/scoring/output_rows.h"
+
+namespace canopy {
+
+struct DistributionOptions {
+  bool logprobs = false;
+  bool entropy = false;
+  bool vocab_range = false;
+  int32_t top_logprobs = 0;  // 0 = none; at most the vocabulary
+  float temperature = 1;     // of all but vocab_range; > 0
+  // What the logits of a chunk and all that is made of them may take; a chunk has at least one row.
+  // Leaves room below 1 GiB for the library's own scratch memory.
+  int64_t workspace_bytes = int64_t{768} << 20;
+};
+
+// On the device of the hidden states; undefined where not asked for.
+struct DistributionResults {
+  at::Tensor logprobs;      // [targets] float32
+  at::Tensor entropy;       // [distributions] float32, in nats
+  at::Tensor min_logit;     // [distributions] float32, raw
+  at::Tensor max_logit;     // [distributions] float32, raw
+  at::Tensor top_ids;       // [distributions, k] int32, best first; ties to the lower id
+  at::Tensor top_logprobs;  // [distributions, k] float32
+};
+
+// Immutable.
+class LanguageModelHead {
+ public:
+  // `weight` [vocab, hidden] in the decoder's type, on its device: lm_head, or the embedding where
+  // the two are tied. Shares it.
+  explicit LanguageModelHead(at::Tensor weight);
+
+  // Each distribution's logits are computed once, in float32 from the weights as they are stored.
+  // hidden [rows, hidden] in the decoder's type. Call in inference mode. Throws LibTorch's errors.
+  DistributionResults Read(const at::Tensor& hidden, const DistributionReads& reads,
+                           const DistributionOptions& options) const;
+
+ private:
+  const at::Tensor weight_;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_SCORING_TOKEN_LOGPROBS_H_

@@ -1,0 +1,190 @@
+#include "core/scoring/token_logprobs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "ATen/ops/arange.h"
+#include "ATen/ops/sin.h"
+#include "gtest/gtest.h"
+
+namespace canopy {
+namespace {
+
+constexpr int64_t kHidden = 24;
+constexpr int64_t kVocab = 113;
+
+// [rows, columns] without a pattern, in -1 .. 1.
+at::Tensor Noise(int64_t rows, int64_t columns, double frequency) {
+  return at::sin(at::arange(rows * columns, at::kFloat).mul_(frequency)).view({rows, columns});
+}
+
+// Distributions of some rows, in no order, with no, one or several targets each.
+DistributionReads SomeReads() {
+  DistributionReads reads;
+  reads.rows = {6, 0, 3, 4, 1};
+  reads.target_offsets = {0, 2, 2, 3, 6, 7};
+  reads.targets = {0, 112, 5, 7, 7, 50, 33};
+  return reads;
+}
+
+DistributionOptions All(float temperature, int32_t top) {
+  DistributionOptions options;
+  options.logprobs = options.entropy = options.vocab_range = true;
+  options.top_logprobs = top;
+  options.temperature = temperature;
+  return options;
+}
+
+// Logits of one hidden row, in double from the numbers as they are stored.
+std::vector<double> OracleLogits(const at::Tensor& hidden, const at::Tensor& weight) {
+  const at::Tensor wide_hidden = hidden.to(at::kDouble).contiguous();
+  const at::Tensor wide_weight = weight.to(at::kDouble).contiguous();
+  const auto* row = wide_hidden.const_data_ptr<double>();
+  const auto* matrix = wide_weight.const_data_ptr<double>();
+  std::vector<double> logits;
+  for (int64_t word = 0; word < weight.size(0); ++word) {
+    logits.push_back(
+        std::inner_product(row, row + weight.size(1), matrix + word * weight.size(1), 0.0));
+  }
+  return logits;
+}
+
+std::vector<double> OracleLogprobs(std::vector<double> logits, double temperature) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (double& logit : logits) {
+    logit = (logit - largest) / temperature;
+    sum += std::exp(logit);
+  }
+  for (double& logit : logits) {
+    logit -= std::log(sum);
+  }
+  return logits;
+}
+
+void ExpectMatchesOracle(const at::Tensor& hidden, const at::Tensor& weight,
+                         const DistributionOptions& options) {
+  const DistributionReads reads = SomeReads();
+  const DistributionResults results = LanguageModelHead(weight).Read(hidden, reads, options);
+  ASSERT_EQ(results.logprobs.sizes(), (std::vector<int64_t>{7}));
+  ASSERT_EQ(results.top_ids.sizes(), (std::vector<int64_t>{5, options.top_logprobs}));
+  for (size_t d = 0; d < reads.rows.size(); ++d) {
+    const auto index = static_cast<int64_t>(d);
+    const std::vector<double> logits = OracleLogits(hidden[reads.rows[d]], weight);
+    const std::vector<double> logprobs = OracleLogprobs(logits, options.temperature);
+    for (int64_t t = reads.target_offsets[d]; t < reads.target_offsets[d + 1]; ++t) {
+      EXPECT_NEAR(results.logprobs[t].item<double>(), logprobs[reads.targets[t]], 1e-4);
+    }
+    double entropy = 0;
+    for (const double logprob : logprobs) {
+      entropy -= std::exp(logprob) * logprob;
+    }
+    EXPECT_NEAR(results.entropy[index].item<double>(), entropy, 1e-4);
+    EXPECT_NEAR(results.min_logit[index].item<double>(),
+                *std::min_element(logits.begin(), logits.end()), 1e-4);
+    EXPECT_NEAR(results.max_logit[index].item<double>(),
+                *std::max_element(logits.begin(), logits.end()), 1e-4);
+    std::vector<int32_t> order(logprobs.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int32_t a, int32_t b) { return logprobs[a] > logprobs[b]; });
+    for (int64_t rank = 0; rank < options.top_logprobs; ++rank) {
+      EXPECT_EQ(results.top_ids[index][rank].item<int32_t>(), order[rank]);
+      EXPECT_NEAR(results.top_logprobs[index][rank].item<double>(), logprobs[order[rank]], 1e-4);
+    }
+  }
+}
+
+TEST(LanguageModelHeadTest, MatchesDoubleArithmetic) {
+  for (const float temperature : {1.0F, 0.3F, 100.0F}) {
+    ExpectMatchesOracle(Noise(7, kHidden, 12.9898), Noise(kVocab, kHidden, 78.233),
+                        All(temperature, 5));
+  }
+}
+
+TEST(LanguageModelHeadTest, NarrowWeightsAreMultipliedInFloat32) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    ExpectMatchesOracle(Noise(7, kHidden, 12.9898).to(type),
+                        Noise(kVocab, kHidden, 78.233).to(type), All(0.7F, 3));
+  }
+}
+
+// So many words of so many numbers that the weights are widened in several steps.
+TEST(LanguageModelHeadTest, WideningInStepsKeepsTheOrderOfWords) {
+  constexpr int64_t kWide = 512;
+  constexpr int64_t kWords = 33'001;
+  const at::Tensor hidden = Noise(1, kWide, 12.9898).to(at::kBFloat16);
+  const at::Tensor weight = Noise(kWords, kWide, 78.233).to(at::kBFloat16);
+  DistributionReads reads;
+  reads.rows = {0};
+  reads.target_offsets = {0, 3};
+  reads.targets = {0, 32'768, kWords - 1};
+  DistributionOptions options;
+  options.logprobs = true;
+  const DistributionResults results = LanguageModelHead(weight).Read(hidden, reads, options);
+  const std::vector<double> logprobs = OracleLogprobs(OracleLogits(hidden[0], weight), 1);
+  for (int64_t target = 0; target < 3; ++target) {
+    EXPECT_NEAR(results.logprobs[target].item<double>(), logprobs[reads.targets[target]], 1e-3);
+  }
+}
+
+TEST(LanguageModelHeadTest, ChunksGiveWhatOnePassGives) {
+  const at::Tensor hidden = Noise(7, kHidden, 12.9898);
+  const LanguageModelHead head(Noise(kVocab, kHidden, 78.233));
+  DistributionOptions options = All(0.9F, 4);
+  const DistributionResults whole = head.Read(hidden, SomeReads(), options);
+  // One row, and two rows, of 28 bytes a logit.
+  for (const int64_t workspace_bytes : {int64_t{1}, 2 * 28 * kVocab}) {
+    options.workspace_bytes = workspace_bytes;
+    const DistributionResults chunks = head.Read(hidden, SomeReads(), options);
+    EXPECT_TRUE(chunks.logprobs.allclose(whole.logprobs, 1e-6, 1e-6));
+    EXPECT_TRUE(chunks.entropy.allclose(whole.entropy, 1e-6, 1e-6));
+    EXPECT_TRUE(chunks.min_logit.allclose(whole.min_logit, 1e-6, 1e-6));
+    EXPECT_TRUE(chunks.max_logit.allclose(whole.max_logit, 1e-6, 1e-6));
+    EXPECT_TRUE(chunks.top_ids.equal(whole.top_ids));
+    EXPECT_TRUE(chunks.top_logprobs.allclose(whole.top_logprobs, 1e-6, 1e-6));
+  }
+}
+
+TEST(LanguageModelHeadTest, TiesGoToTheLowerId) {
+  at::Tensor weight = Noise(kVocab, kHidden, 78.233);
+  const at::Tensor hidden = Noise(1, kHidden, 12.9898);
+  // Words 3, 90 and 17 are the same, and by far the likeliest; all others tie far below.
+  weight.zero_();
+  for (const int64_t word : {3, 90, 17}) {
+    weight[word].copy_(hidden[0]);
+  }
+  DistributionReads reads;
+  reads.rows = {0};
+  reads.target_offsets = {0, 0};
+  DistributionOptions options;
+  options.top_logprobs = 6;
+  const DistributionResults results = LanguageModelHead(weight).Read(hidden, reads, options);
+  const std::vector<int32_t> expected = {3, 17, 90, 0, 1, 2};
+  for (size_t rank = 0; rank < expected.size(); ++rank) {
+    EXPECT_EQ(results.top_ids[0][static_cast<int64_t>(rank)].item<int32_t>(), expected[rank]);
+  }
+}
+
+TEST(LanguageModelHeadTest, WhatIsNotAskedForIsUndefined) {
+  const at::Tensor hidden = Noise(7, kHidden, 12.9898);
+  const LanguageModelHead head(Noise(kVocab, kHidden, 78.233));
+  DistributionOptions options;
+  options.vocab_range = true;
+  const DistributionResults range = head.Read(hidden, SomeReads(), options);
+  EXPECT_TRUE(range.min_logit.defined() && range.max_logit.defined());
+  EXPECT_FALSE(range.logprobs.defined() || range.entropy.defined() || range.top_ids.defined());
+}
+
+TEST(LanguageModelHeadTest, NothingToReadIsNoError) {
+  const DistributionReads none = {{}, {0}, {}, {}, {}, {}};
+  const DistributionResults results =
+      LanguageModelHead(Noise(kVocab, kHidden, 78.233)).Read(Noise(2, kHidden, 3), none, All(1, 2));
+  EXPECT_EQ(results.logprobs.numel(), 0);
+  EXPECT_EQ(results.top_ids.numel(), 0);
+}
+
+}  // namespace
+}  // namespace canopy
