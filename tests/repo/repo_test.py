@@ -30,6 +30,8 @@ class LayeringTest(unittest.TestCase):
         self.assertTrue(self.found("core/tree/a.cc", "ATen/Tensor.h"))
         self.assertTrue(self.found("core/engine/a.h", "ATen/Tensor.h"))
         self.assertFalse(self.found("core/engine/a.cc", "ATen/Tensor.h"))
+        self.assertFalse(self.found("core/engine/torch_runner.cc", "core/engine/part_heads.h"))
+        self.assertTrue(self.found("core/engine/engine.cc", "core/engine/part_heads.h"))
         self.assertTrue(self.found("core/engine/a.cc", "grpcpp/grpcpp.h"))
 
     def test_only_tests_include_tests(self) -> None:
