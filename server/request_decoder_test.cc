@@ -326,7 +326,7 @@ std::string FieldBytes(char tag, const std::string& content) {
   for (size_t rest = content.size();; rest >>= 7) {
     length += static_cast<char>(rest < 0x80 ? rest : 0x80 | (rest & 0x7f));
     if (rest < 0x80) {
-      return std::string(1, tag) + length + content;
+      return absl::StrCat(std::string(1, tag), length, content);
     }
   }
 }

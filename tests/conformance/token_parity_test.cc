@@ -204,7 +204,8 @@ TEST(BFloat16TokenParityTest, ErrorIsNoLargerThanThatOfTransformers) {
   for (const RouteCase& route : kRoutes) {
     std::map<TokenColumn, double> ours;
     std::map<TokenColumn, double> theirs;
-    for (const auto& [case_name, item] : *cases) {
+    for (const auto& named_case : *cases) {
+      const ReferenceCase& item = named_case.second;
       const ScoreResult result = Answer(*engine, JobFor(item, route, TokenScope::kPath));
       const TokenOutputs& tokens = result.tokens;
       ForEachEntry(*item.batch, tokens.entries, 1, [&](int64_t entry, int64_t row) {
