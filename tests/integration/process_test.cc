@@ -50,6 +50,7 @@ class Child {
     posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
     arguments.insert(arguments.begin(), program);
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) {
       argv.push_back(argument.data());
     }
@@ -262,6 +263,7 @@ TEST(ConnectionTest, RunningOutOfDescriptorsHarmsNobodyElse) {
   };
   ASSERT_EQ(get_model(stub.get()), grpc::StatusCode::OK);
   std::vector<int> connections;
+  connections.reserve(300);
   for (int i = 0; i < 300; ++i) {
     connections.push_back(ConnectSilently(address));
   }

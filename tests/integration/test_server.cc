@@ -22,7 +22,7 @@ void MustBeOk(const absl::Status& status) {
 
 }  // namespace
 
-server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls) {
+server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls) {
   server::ModelLoader loader;
   loader.load = [controls](
                     const server::ModelSource& model,

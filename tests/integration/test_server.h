@@ -22,7 +22,7 @@ namespace canopy::testing {
 // (no scoring head), "path" (one label, tree backends unsupported), "decision" (a head over whole
 // questions, with temperatures 0.5, 2 and 4 for boolean, choice and score), or "language" (one
 // label and a language-model head).
-server::ModelLoader FakeLoader(std::shared_ptr<FakeControls> controls);
+server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls);
 
 // Options with all fakes, "reward" first, on free ports.
 server::ServerOptions FakeServerOptions();
