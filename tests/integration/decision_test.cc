@@ -101,14 +101,14 @@ TEST(DecisionTest, EachKindGetsItsAnswerAtItsTemperature) {
   TestServer server;
   v1::ScoreResponse response;
   const v1::ScoreRequest plain = TypedRequest("reward");
-  ASSERT_TRUE(server.Score(plain, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(plain, &response)));
   for (int i = 0; i < plain.questions_size(); ++i) {
     EXPECT_EQ(response.results(i).candidates(1).score(),
               FakeScore(PathOf(plain.questions(i), 1), 0));
     ExpectDecision(plain.questions(i), response.results(i), 1);
   }
   const v1::ScoreRequest typed = TypedRequest("decision");
-  ASSERT_TRUE(server.Score(typed, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(typed, &response)));
   const double temperatures[] = {1, 0.5, 2, 4};
   for (int i = 0; i < typed.questions_size(); ++i) {
     ExpectDecision(typed.questions(i), response.results(i), temperatures[i]);
@@ -149,7 +149,7 @@ TEST(DecisionTest, OneUnscoredCandidateLeavesItsQuestionWithoutProbabilities) {
       request.mutable_questions(2)->mutable_candidates(1)->mutable_tokens()->set_ids(0, 500);
       request.mutable_routing()->set_backend(backend);
       v1::ScoreResponse response;
-      ASSERT_TRUE(server.Score(request, &response).ok());
+      ASSERT_TRUE(Succeeded(server.Score(request, &response)));
       const v1::QuestionResult& choice = response.results(2);
       EXPECT_EQ(choice.answer_case(), v1::QuestionResult::ANSWER_NOT_SET);
       EXPECT_THAT(choice.distribution(), IsEmpty());
@@ -172,12 +172,12 @@ TEST(DecisionTest, OnlyWhatIsAskedForIsAnswered) {
   v1::ScoreRequest request = TypedRequest("decision");
   request.mutable_outputs()->set_scores(false);
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_FALSE(response.results(2).candidates(0).has_score());
   EXPECT_TRUE(response.results(2).candidates(0).has_probability());
   EXPECT_TRUE(response.results(2).has_choice());
   request.clear_outputs();
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_TRUE(response.results(2).candidates(0).has_score());
   EXPECT_FALSE(response.results(2).candidates(0).has_probability());
   EXPECT_EQ(response.results(2).answer_case(), v1::QuestionResult::ANSWER_NOT_SET);
@@ -190,7 +190,7 @@ TEST(DecisionTest, TheHeadIsNamed) {
   v1::GetModelRequest request;
   request.set_name("decision");
   v1::Model model;
-  ASSERT_TRUE(server.stub().GetModel(&context, request, &model).ok());
+  ASSERT_TRUE(Succeeded(server.stub().GetModel(&context, request, &model)));
   EXPECT_THAT(model.heads(), ElementsAre("vectors", "decision"));
 }
 

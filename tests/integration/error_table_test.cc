@@ -355,7 +355,7 @@ class ErrorTableTest : public ::testing::Test {
 
 TEST_F(ErrorTableTest, TheValidRequestIsValid) {
   v1::ScoreResponse response;
-  EXPECT_TRUE(server_.Score(ValidRequest(), &response).ok());
+  EXPECT_TRUE(Succeeded(server_.Score(ValidRequest(), &response)));
 }
 
 TEST_F(ErrorTableTest, MalformedRequests) { ExpectErrors(MalformedCases()); }

@@ -152,7 +152,7 @@ TEST(LoadingTest, IsLiveButNotReadyAndAnswersUnavailable) {
   (*server)->Serve();
   EXPECT_EQ(CheckHealth(channel, kReadiness), 1);
   grpc::ClientContext second_context;
-  EXPECT_TRUE(stub->Score(&second_context, SmallRequest(), &response).ok());
+  EXPECT_TRUE(Succeeded(stub->Score(&second_context, SmallRequest(), &response)));
 }
 
 TEST(LoadingTest, ErrorsNameTheModel) {
@@ -382,10 +382,10 @@ TEST(MetricsTest, CountsRequestsTokensRoutesAndStages) {
   TestServer server(options);
   v1::ScoreRequest request = SmallRequest();
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   request.mutable_routing()->set_backend(v1::BACKEND_DENSE);
   server.controls().PoisonToken(4);
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   request.set_model("nobody");
   ASSERT_FALSE(server.Score(request, &response).ok());
 

@@ -221,7 +221,7 @@ TEST(StartTest, WritesItsPortAndServesSeveralModels) {
   EXPECT_EQ(address, absl::StrCat("127.0.0.1:", port));
   grpc::ClientContext context;
   v1::ListModelsResponse models;
-  EXPECT_TRUE(v1::Scorer::NewStub(Connect(address))->ListModels(&context, {}, &models).ok());
+  EXPECT_TRUE(Succeeded(v1::Scorer::NewStub(Connect(address))->ListModels(&context, {}, &models)));
   ASSERT_EQ(models.models_size(), 2);
   EXPECT_EQ(models.models(0).name(), "a");
   EXPECT_EQ(models.models(1).name(), "b");

@@ -84,7 +84,7 @@ TEST(ScoreTest, AnswersInRequestOrderOnEveryRoute) {
         request.mutable_routing()->set_backend(backend);
         request.mutable_routing()->set_packing(packing);
         v1::ScoreResponse response;
-        ASSERT_TRUE(server.Score(request, &response).ok());
+        ASSERT_TRUE(Succeeded(server.Score(request, &response)));
         SCOPED_TRACE(absl::StrCat("seed ", seed, " ", response.stats().ShortDebugString()));
         ExpectFakeScores(request, response);
       }
@@ -98,7 +98,7 @@ TEST(ScoreTest, AnswersTheSameInManyParts) {
   TestServer server(options);
   const v1::ScoreRequest request = RandomRequest(7, 129);
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_GT(response.stats().parts(), 10U);
   ExpectFakeScores(request, response);
 }
@@ -109,7 +109,7 @@ TEST(ScoreTest, NamesModelAndFillsStats) {
   AddQuestion(&request, {1, 2}, {{3}, {4, 5}, {}});
   request.mutable_routing()->set_backend(v1::BACKEND_DENSE);
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_EQ(response.model(), "reward");
   EXPECT_EQ(response.model_version(), 1U);
   EXPECT_EQ(response.model_fingerprint(), "0123456789abcdef");
@@ -139,7 +139,7 @@ TEST(ScoreTest, SaysWhyAFewTokensTakeThePathRoute) {
   v1::ScoreRequest request;
   AddQuestion(&request, {1}, {{2}});
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_EQ(response.stats().backend(), v1::BACKEND_PATH);
   EXPECT_EQ(response.stats().reason(), "small_batch");
   EXPECT_EQ(response.stats().layout(), "");
@@ -158,7 +158,7 @@ TEST(ScoreTest, ReturnsVectorsInRequestOrder) {
   request.mutable_outputs()->set_vectors(true);
   request.mutable_outputs()->set_scores(true);
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   ExpectFakeScores(request, response);
   std::vector<float> expected;
   uint64_t num_paths = 0;
@@ -180,7 +180,7 @@ TEST(ScoreTest, ReturnsVectorsOfTheTypeAskedFor) {
     request.mutable_outputs()->set_vectors(true);
     request.mutable_outputs()->set_vector_dtype(dtype);
     v1::ScoreResponse response;
-    ASSERT_TRUE(server.Score(request, &response).ok());
+    ASSERT_TRUE(Succeeded(server.Score(request, &response)));
     EXPECT_EQ(response.vectors().dtype(), dtype);
     EXPECT_EQ(response.vectors().data().size(), response.vectors().shape(0) * 8 * 2);
     EXPECT_FALSE(response.results(0).candidates(0).has_score());
@@ -192,11 +192,11 @@ TEST(ScoreTest, EmptyOutputsMeanWhatTheModelHas) {
   v1::ScoreRequest request;
   AddQuestion(&request, {1}, {{2}, {3}});
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_TRUE(response.results(0).candidates(0).has_score());
   EXPECT_FALSE(response.has_vectors());
   request.set_model("vectors");
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_FALSE(response.results(0).candidates(0).has_score());
   EXPECT_THAT(response.vectors().shape(), ElementsAre(2, 8));
   EXPECT_EQ(response.model(), "vectors");
@@ -208,7 +208,7 @@ TEST(ScoreTest, SeveralLabelsAreListed) {
   request.set_model("labels");
   AddQuestion(&request, {1}, {{2}});
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   const v1::CandidateResult& candidate = response.results(0).candidates(0);
   EXPECT_FALSE(candidate.has_score());
   EXPECT_THAT(candidate.label_scores(),
@@ -224,7 +224,7 @@ TEST(ScoreTest, RawTokensMeanTheSameAsIds) {
   const int32_t tokens[] = {999};
   question->add_candidates()->mutable_tokens()->set_raw(tokens, sizeof(tokens));
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_EQ(response.results(0).candidates(0).score(), FakeScore({1, 2, 999}, 0));
 }
 
@@ -239,7 +239,7 @@ TEST(ScoreTest, OnlyPathsThatAreNotFiniteAloneStayUnscored) {
     request.mutable_outputs()->set_vectors(true);
     request.mutable_routing()->set_backend(backend);
     v1::ScoreResponse response;
-    ASSERT_TRUE(server.Score(request, &response).ok());
+    ASSERT_TRUE(Succeeded(server.Score(request, &response)));
     const v1::QuestionResult& result = response.results(0);
     EXPECT_EQ(result.candidates(0).score(), FakeScore({1, 2, 3}, 0));
     EXPECT_FALSE(result.candidates(1).has_score());
@@ -259,7 +259,7 @@ TEST(ScoreTest, ModelsAreDescribed) {
   TestServer server;
   grpc::ClientContext context;
   v1::ListModelsResponse models;
-  ASSERT_TRUE(server.stub().ListModels(&context, {}, &models).ok());
+  ASSERT_TRUE(Succeeded(server.stub().ListModels(&context, {}, &models)));
   ASSERT_EQ(models.models_size(), 6);
   const v1::Model& first = models.models(0);
   EXPECT_EQ(first.name(), "reward");
@@ -282,7 +282,7 @@ TEST(ScoreTest, ModelsAreDescribed) {
   v1::GetModelRequest request;
   request.set_name("labels");
   v1::Model model;
-  ASSERT_TRUE(server.stub().GetModel(&second_context, request, &model).ok());
+  ASSERT_TRUE(Succeeded(server.stub().GetModel(&second_context, request, &model)));
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(model, models.models(1)));
 }
 
@@ -292,7 +292,7 @@ TEST(ExplainTest, PlansAndDrawsWithoutRunning) {
   AddQuestion(request.mutable_request(), {1, 2}, {{3}, {4, 5}, {}, {3}})->set_id("<q>");
   request.set_svg(true);
   v1::ExplainResponse response;
-  ASSERT_TRUE(server.Explain(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Explain(request, &response)));
   EXPECT_EQ(server.controls().forwards(), 0);
   EXPECT_EQ(response.stats().backend(), v1::BACKEND_PATH);
   EXPECT_EQ(response.stats().reason(), "small_batch");
@@ -314,7 +314,7 @@ TEST(ExplainTest, PlansAndDrawsWithoutRunning) {
   EXPECT_FALSE(absl::StrContains(response.svg(), "<q>"));
 
   request.set_svg(false);
-  ASSERT_TRUE(server.Explain(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Explain(request, &response)));
   EXPECT_THAT(response.svg(), IsEmpty());
 }
 
@@ -324,10 +324,10 @@ TEST(ExplainTest, DrawsAtMostTheRunsAskedFor) {
   *request.mutable_request() = RandomRequest(5, 113);
   request.set_svg(true);
   v1::ExplainResponse all;
-  ASSERT_TRUE(server.Explain(request, &all).ok());
+  ASSERT_TRUE(Succeeded(server.Explain(request, &all)));
   request.set_max_svg_segments(3);
   v1::ExplainResponse few;
-  ASSERT_TRUE(server.Explain(request, &few).ok());
+  ASSERT_TRUE(Succeeded(server.Explain(request, &few)));
   EXPECT_LT(few.svg().size(), all.svg().size() / 10);
   EXPECT_EQ(few.questions_size(), all.questions_size());
 }

@@ -13,6 +13,7 @@
 #include "google/rpc/status.pb.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
+#include "gtest/gtest.h"
 #include "server/server.h"
 #include "tests/testing/fake_runner.h"
 
@@ -49,6 +50,13 @@ class TestServer {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Scorer::Stub> stub_;
 };
+
+// For EXPECT_TRUE: says what the call answered instead.
+inline ::testing::AssertionResult Succeeded(const grpc::Status& status) {
+  return status.ok() ? ::testing::AssertionSuccess()
+                     : ::testing::AssertionFailure()
+                           << "code " << status.error_code() << ": " << status.error_message();
+}
 
 // A channel without limits on what it receives.
 std::shared_ptr<grpc::Channel> Connect(const std::string& address);

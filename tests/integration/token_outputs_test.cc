@@ -107,7 +107,7 @@ TEST(TokenOutputsTest, EveryListOnEveryRouteInEitherScope) {
       request.mutable_outputs()->set_scope(scope);
       request.mutable_outputs()->set_temperature(0.5);
       v1::ScoreResponse response;
-      ASSERT_TRUE(server.Score(request, &response).ok());
+      ASSERT_TRUE(Succeeded(server.Score(request, &response)));
       SCOPED_TRACE(response.stats().ShortDebugString());
       ExpectAllLists(request, response);
       EXPECT_FALSE(response.has_vectors());
@@ -125,7 +125,7 @@ TEST(TokenOutputsTest, PartsAndSmallDevicesGiveTheSame) {
     v1::ScoreRequest request = AwkwardRequest();
     request.mutable_routing()->set_backend(backend);
     v1::ScoreResponse response;
-    ASSERT_TRUE(server.Score(request, &response).ok());
+    ASSERT_TRUE(Succeeded(server.Score(request, &response)));
     EXPECT_GT(response.stats().parts(), 1U);
     ExpectAllLists(request, response);
   }
@@ -140,7 +140,7 @@ TEST(TokenOutputsTest, AnUnscoredPathHasNoListsAndOthersKeepTheirs) {
   AskForAll(&request);
   request.mutable_routing()->set_backend(v1::BACKEND_DENSE);
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_EQ(response.stats().reason(), "non_finite_rerun");
   const v1::CandidateResult& unscored = response.results(0).candidates(1);
   EXPECT_EQ(unscored.unscored_reason(), "non_finite");
@@ -159,7 +159,7 @@ TEST(TokenOutputsTest, OnlyWhatIsAskedForComesBack) {
   AddQuestion(&request, {1}, {{2, 3}});
   request.mutable_outputs()->set_entropy(true);
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   const v1::CandidateResult& result = response.results(0).candidates(0);
   EXPECT_EQ(result.entropy_size(), 2);
   EXPECT_THAT(result.token_logprobs(), IsEmpty());
@@ -175,7 +175,7 @@ TEST(TokenOutputsTest, MixesWithVectorsAndScoresInOneForward) {
   request.mutable_outputs()->set_vectors(true);
   request.mutable_routing()->set_backend(v1::BACKEND_DENSE);
   v1::ScoreResponse response;
-  ASSERT_TRUE(server.Score(request, &response).ok());
+  ASSERT_TRUE(Succeeded(server.Score(request, &response)));
   EXPECT_EQ(server.controls().forwards(), 1);
   ExpectAllLists(request, response);
   EXPECT_EQ(response.results(0).candidates(0).score(), FakeScore({1, 2, 3, 4, 5}, 0));
