@@ -2,9 +2,11 @@
 
 A block of ```sh whose first line is `# ./dev serve FLAGS` runs beside a server with these flags;
 `canopy` stands for the client. When a block of ```text follows, each of its lines appears in the
-output, in that order; `...` stands for anything.
+output, in that order; `...` stands for anything, and numbers with a fraction may differ as much as
+sums in another order do: processors and thread counts change it.
 """
 
+import math
 import os
 import re
 import subprocess
@@ -22,6 +24,8 @@ BLOCK: Final = re.compile(
     r"(?:\n+```text\n(?P<output>.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
 )
+
+ANY_FRACTION: Final = r"(-?\d+\.\d+)"
 
 
 class Server:
@@ -43,12 +47,26 @@ class Server:
         self.process.communicate()
 
 
+def line_pattern(line: str) -> re.Pattern[str]:
+    """Matches the line with any fractions, a group each."""
+    texts = re.split(ANY_FRACTION, line)[::2]
+    escaped = [re.escape(text).replace(re.escape("..."), ".*") for text in texts]
+    return re.compile(f"^{ANY_FRACTION.join(escaped)}$", re.MULTILINE)
+
+
+def is_close(line: str, match: re.Match[str]) -> bool:
+    return all(
+        math.isclose(float(wanted), float(found), rel_tol=1e-4, abs_tol=2e-4)
+        for wanted, found in zip(re.findall(ANY_FRACTION, line), match.groups(), strict=True)
+    )
+
+
 def missing_lines(expected: str, output: str) -> list[str]:
     """The first expected line that does not follow its predecessor in the output, if any."""
     position = 0
-    for line in expected.splitlines():
-        pattern = re.escape(line.rstrip()).replace(re.escape("..."), ".*")
-        found = re.compile(f"^{pattern}$", re.MULTILINE).search(output, position)
+    for line in map(str.rstrip, expected.splitlines()):
+        matches = line_pattern(line).finditer(output, position)
+        found = next((match for match in matches if is_close(line, match)), None)
         if found is None:
             return [line]
         position = found.end()
