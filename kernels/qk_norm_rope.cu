@@ -30,7 +30,7 @@ struct Rotation {
 // A lane holds eight elements of a head's first half and their partners in the second half, so
 // that a pair never leaves its lane; kLanes lanes hold a head. Takes slice `slice` of `num_slices`
 // of the heads.
-template <typename Element, int kLanes>
+template <typename Element, int kLanes, bool kNorm>
 __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t token,
                                             const Rotation& rotation, float epsilon, int32_t slice,
                                             int32_t num_slices) {
@@ -39,11 +39,13 @@ __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t
   const int32_t lane = threadIdx.x % 32;
   const int32_t column = lane % kLanes * kVector;
   float weights[2][kVector];
+  if constexpr (kNorm) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    RawVector<Element> raw;
-    raw.Load(heads.weight + column + half * kHeadDim / 2);
-    raw.Get(weights[half]);
+    for (int half = 0; half < 2; ++half) {
+      RawVector<Element> raw;
+      raw.Load(heads.weight + column + half * kHeadDim / 2);
+      raw.Get(weights[half]);
+    }
   }
 #pragma unroll 2
   for (int32_t first = slice * kHeadsOfWarp; first < heads.num_heads;
@@ -59,20 +61,27 @@ __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t
     float b[kVector];
     raw[0].Get(a);
     raw[1].Get(b);
-    float sum = 0;
+    if constexpr (kNorm) {
+      float sum = 0;
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      sum += a[i] * a[i] + b[i] * b[i];
+      for (int i = 0; i < kVector; ++i) {
+        sum += a[i] * a[i] + b[i] * b[i];
+      }
+#pragma unroll
+      for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+        sum += __shfl_xor_sync(kAllLanes, sum, offset);
+      }
+      const float factor = rsqrtf(sum / kHeadDim + epsilon);
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        a[i] *= factor * weights[0][i];
+        b[i] *= factor * weights[1][i];
+      }
     }
 #pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-      sum += __shfl_xor_sync(kAllLanes, sum, offset);
-    }
-    const float factor = rsqrtf(sum / kHeadDim + epsilon);
-#pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      const float x = a[i] * factor * weights[0][i];
-      const float y = b[i] * factor * weights[1][i];
+      const float x = a[i];
+      const float y = b[i];
       a[i] = x * rotation.cos[i] - y * rotation.sin[i];
       b[i] = y * rotation.cos[i] + x * rotation.sin[i];
     }
@@ -86,7 +95,7 @@ __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t
 }
 
 // num_slices warps a token.
-template <typename Element, int kLanes>
+template <typename Element, int kLanes, bool kNorm>
 __global__ void __launch_bounds__(kThreads)
     QkNormRopeKernel(Heads<Element> q, Heads<Element> k, const int32_t* position_ids,
                      const float* inverse_frequencies, int32_t num_tokens, int32_t num_slices,
@@ -122,15 +131,22 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
-  NormAndTurn<Element, kLanes>(q, token, rotation, epsilon, slice, num_slices);
+  NormAndTurn<Element, kLanes, kNorm>(q, token, rotation, epsilon, slice, num_slices);
   // From the other end: slices without queries begin with keys.
-  NormAndTurn<Element, kLanes>(k, token, rotation, epsilon, num_slices - 1 - slice, num_slices);
+  NormAndTurn<Element, kLanes, kNorm>(k, token, rotation, epsilon, num_slices - 1 - slice,
+                                      num_slices);
+}
+
+template <typename Element, int kLanes>
+auto KernelFor(bool norm) {
+  return norm ? QkNormRopeKernel<Element, kLanes, true> : QkNormRopeKernel<Element, kLanes, false>;
 }
 
 }  // namespace
 
 cudaError_t LaunchQkNormRope(const QkNormRopeParams& params, cudaStream_t stream) {
-  if (params.head_dim != 64 && params.head_dim != 128) {
+  const bool norm = params.q_weight != nullptr;
+  if ((params.head_dim != 64 && params.head_dim != 128) || norm != (params.k_weight != nullptr)) {
     return cudaErrorInvalidValue;
   }
   if (params.num_tokens == 0) {
@@ -152,7 +168,7 @@ cudaError_t LaunchQkNormRope(const QkNormRopeParams& params, cudaStream_t stream
     constexpr int kWarpsOfBlock = kThreads / 32;
     const int32_t blocks = (params.num_tokens * num_slices + kWarpsOfBlock - 1) / kWarpsOfBlock;
     const auto kernel =
-        params.head_dim == 128 ? QkNormRopeKernel<Element, 8> : QkNormRopeKernel<Element, 4>;
+        params.head_dim == 128 ? KernelFor<Element, 8>(norm) : KernelFor<Element, 4>(norm);
     return LaunchKernel(kernel, {blocks, kThreads}, stream, q, k, params.position_ids,
                         params.inverse_frequencies, params.num_tokens, num_slices, params.epsilon);
   });

@@ -1,5 +1,5 @@
-// What happens to queries and keys between their projection and attention: RMS norm of each head,
-// then rotary embedding by position id.
+// What happens to queries and keys between their projection and attention: RMS norm of each head
+// in models that have it, then rotary embedding by position id.
 #ifndef KERNELS_QK_NORM_ROPE_H_
 #define KERNELS_QK_NORM_ROPE_H_
 
@@ -17,7 +17,8 @@ struct QkNormRopeParams {
   void* q = nullptr;  // [tokens, query heads, head_dim]
   void* k = nullptr;  // [tokens, kv heads, head_dim]
   // Inputs.
-  const void* q_weight = nullptr;              // [head_dim], of the data type
+  const void* q_weight = nullptr;              // [head_dim], of the data type; null, as k_weight,
+                                               // for rotary embedding alone
   const void* k_weight = nullptr;              // [head_dim]
   const int32_t* position_ids = nullptr;       // [tokens]
   const float* inverse_frequencies = nullptr;  // [head_dim / 2]; pair (i, i + head_dim / 2) turns
@@ -32,7 +33,8 @@ struct QkNormRopeParams {
   float epsilon = 0;
   DataType data_type = DataType::kBFloat16;
 };
-// cudaErrorInvalidValue for another head_dim. No tokens: nothing to do.
+// cudaErrorInvalidValue for another head_dim or one weight without the other. No tokens: nothing to
+// do.
 cudaError_t LaunchQkNormRope(const QkNormRopeParams& params, cudaStream_t stream);
 
 }  // namespace canopy::kernels

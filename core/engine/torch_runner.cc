@@ -209,8 +209,9 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOp
   const auto placement = at::TensorOptions().device(device).dtype(dtype);
   CANOPY_ASSIGN_OR_RETURN(const HostModel model, OpenModel(options));
   CANOPY_ASSIGN_OR_RETURN(ModelInfo info, DescribeModel(options, model, placement));
-  CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const TreeEncoder> encoder,
-                          TreeEncoder::Create(model.config, model.weights, placement));
+  CANOPY_ASSIGN_OR_RETURN(
+      std::unique_ptr<const TreeEncoder> encoder,
+      TreeEncoder::Create(model.config, model.weights, placement, options.kernels));
   info.fused_supported = encoder->fused_status().ok();
   CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadHeads(model, *encoder));
   return std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),

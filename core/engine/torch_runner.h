@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "core/engine/model_runner.h"
 #include "core/model/head_settings.h"
+#include "core/ops/kernel_ops_factory.h"
 
 namespace canopy {
 
@@ -24,6 +25,8 @@ struct TorchRunnerOptions {
   // Of a language model that is a reranker; unset = what the folder's reranker.json says.
   std::optional<RerankerTokens> reranker;
   int32_t threads = 0;  // LibTorch's, on a CPU; 0 = one a core. Process-wide.
+  // Kernels of Backend::kFused; null = CUDA's. Tests put the kernels' twins here.
+  KernelOpsFactory kernels;
 };
 
 // The token budget that `max_batch_tokens` = 0 stands for on this device.

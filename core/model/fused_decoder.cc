@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "c10/core/DeviceGuard.h"
 #include "core/base/status_macros.h"
-#include "core/ops/cuda_kernel_ops.h"
 #include "core/ops/index_upload.h"
 
 namespace canopy {
@@ -43,13 +42,20 @@ ForestShape ShapeOf(const TokenGrid& grid) {
   return shape;
 }
 
-// Limits of the kernels for rows.
-constexpr int64_t kKernelColumns = 8;
-constexpr int64_t kMaxNormColumns = 32'768;
-
 // An MLP runs so many rows at a time: its inner activations are by far the largest buffers, and
 // beyond this size a matrix product gains nothing.
 constexpr int64_t kMaxMlpRows = 16'384;
+
+int64_t DenseIntermediateSize(const ModelConfig& config) {
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    if (!config.sparse(layer)) {
+      return config.intermediate_size;
+    }
+  }
+  return 0;
+}
+
+at::Tensor Turned(const at::Tensor& matrix) { return matrix.defined() ? matrix.t() : at::Tensor(); }
 
 // Steps of an eighth of the size: few sizes, so that LibTorch's allocator finds a buffer of an
 // earlier forward, and little waste.
@@ -71,6 +77,8 @@ int32_t GraphTokens(int32_t tokens) {
 
 KernelModel KernelModelOf(const ModelConfig& config, const DecoderWeights& weights) {
   KernelModel model;
+  model.hidden_size = config.hidden_size;
+  model.intermediate_size = DenseIntermediateSize(config);
   model.num_query_heads = config.num_query_heads;
   model.num_kv_heads = config.num_kv_heads;
   model.head_dim = config.head_dim;
@@ -90,37 +98,33 @@ struct FusedDecoder::Graph {
 };
 
 absl::StatusOr<std::unique_ptr<FusedDecoder>> FusedDecoder::Create(
-    const ModelConfig& config, const DecoderWeights& weights, const at::TensorOptions& options) {
-  if (!config.qk_norm) {
+    const ModelConfig& config, const DecoderWeights& weights, const at::TensorOptions& options,
+    const KernelOpsFactory& kernels) {
+  if (config.sliding_window > 0) {
     return absl::FailedPreconditionError(
-        "the kernels take models that norm query and key heads, as Qwen3 does");
-  }
-  if (config.sliding_window > 0 || !config.experts.sparse_layers.empty()) {
-    return absl::FailedPreconditionError(
-        "the kernels take full attention and dense MLPs in every layer");
-  }
-  if (config.hidden_size % kKernelColumns != 0 || config.hidden_size > kMaxNormColumns ||
-      config.intermediate_size % kKernelColumns != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the kernels take sizes in multiples of ", kKernelColumns, ", hidden at most ",
-                     kMaxNormColumns, ", not hidden ", config.hidden_size, ", intermediate ",
-                     config.intermediate_size));
+        absl::StrCat("the kernels take full attention in every layer, not a sliding window of ",
+                     config.sliding_window, " tokens"));
   }
   CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const KernelOps> ops,
-                          MakeCudaKernelOps(KernelModelOf(config, weights), options));
+                          kernels(KernelModelOf(config, weights), options));
   return std::make_unique<FusedDecoder>(config, weights, std::move(ops));
 }
 
 FusedDecoder::FusedDecoder(const ModelConfig& config, const DecoderWeights& weights,
                            std::unique_ptr<const KernelOps> ops)
     : config_(config),
+      intermediate_size_(DenseIntermediateSize(config)),
       ops_(std::move(ops)),
       embedding_(weights.embedding),
       final_norm_(weights.final_norm) {
   for (const LayerWeights& layer : weights.layers) {
-    layers_.push_back({layer.input_norm, layer.qkv.t(), layer.qkv_bias, layer.qk_norm[0],
-                       layer.qk_norm[config.num_query_heads], layer.output.t(), layer.output_bias,
-                       layer.post_attention_norm, layer.gate_up.t(), layer.down.t()});
+    const auto head_norm = [&](int64_t head) {
+      return layer.qk_norm.defined() ? layer.qk_norm[head] : at::Tensor();
+    };
+    layers_.push_back({layer.input_norm, layer.qkv.t(), layer.qkv_bias, head_norm(0),
+                       head_norm(config.num_query_heads), layer.output.t(), layer.output_bias,
+                       layer.post_attention_norm, Turned(layer.gate_up), Turned(layer.down),
+                       layer.experts});
   }
 }
 
@@ -138,8 +142,9 @@ absl::StatusOr<at::Tensor> FusedDecoder::Forward(const TreePlan& plan,
                                                  absl::Span<const int32_t> slots) {
   CANOPY_RETURN_IF_ERROR(CheckPlan(plan, slots));
   const c10::DeviceGuard guard(embedding_.device());
-  return embedding_.is_cuda() && plan.grid.columns <= kMaxGraphTokens ? RunAsGraph(plan, slots)
-                                                                      : RunPlain(plan, slots);
+  const bool as_graph = embedding_.is_cuda() && plan.grid.columns <= kMaxGraphTokens &&
+                        config_.experts.sparse_layers.empty();
+  return as_graph ? RunAsGraph(plan, slots) : RunPlain(plan, slots);
 }
 
 FusedDecoder::Buffers FusedDecoder::MakeBuffers(int64_t rows) const {
@@ -153,8 +158,8 @@ FusedDecoder::Buffers FusedDecoder::MakeBuffers(int64_t rows) const {
   buffers.qkv = make(config_.query_size() + 2 * config_.kv_size());
   buffers.attended = make(config_.query_size());
   const int64_t mlp_rows = std::min(rows, kMaxMlpRows);
-  buffers.gate_up = make_rows(mlp_rows, 2 * config_.intermediate_size);
-  buffers.activated = make_rows(mlp_rows, config_.intermediate_size);
+  buffers.gate_up = make_rows(mlp_rows, 2 * intermediate_size_);
+  buffers.activated = make_rows(mlp_rows, intermediate_size_);
   return buffers;
 }
 
@@ -183,6 +188,14 @@ void FusedDecoder::FinishLayer(const Layer& layer, const Buffers& buffers) const
     buffers.hidden.add_(layer.output_bias);
   }
   ops_->RmsNorm(buffers.hidden, layer.post_attention_norm, buffers.normed);
+  if (layer.experts.router.defined()) {
+    buffers.hidden.add_(MixExperts(buffers.normed, layer.experts, config_.experts));
+  } else {
+    AddMlp(layer, buffers);
+  }
+}
+
+void FusedDecoder::AddMlp(const Layer& layer, const Buffers& buffers) const {
   const int64_t num_rows = buffers.hidden.size(0);
   const int64_t step = buffers.gate_up.size(0);
   for (int64_t begin = 0; begin < num_rows; begin += step) {

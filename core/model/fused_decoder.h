@@ -1,9 +1,10 @@
-// A Qwen3 decoder over a flat forest through the kernels of kernels/: no padding, no mask and no
-// gathered keys in memory.
+// The decoder of every family over a flat forest through the kernels of kernels/: no padding, no
+// mask and no gathered keys in memory.
 //
-//   per layer   RMS norm | QKV product | query and key norm + RoPE | tree attention |
-//               output product, added into the residual | RMS norm | gate and up product |
-//               SiLU x up | down product, added into the residual
+//   per layer   RMS norm | QKV product | query and key norm (where the family has it) + RoPE |
+//               tree attention | output product, added into the residual | RMS norm |
+//               gate and up product | SiLU x up | down product, added into the residual,
+//               or the mixture of experts in place of these three
 //   last layer  all of it up to attention; the rest only for the rows that are read
 //
 // Forwards of few tokens are recorded once as a CUDA graph for each size class and then replayed
@@ -20,28 +21,31 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/model/experts.h"
 #include "core/model/model_config.h"
 #include "core/model/weights.h"
 #include "core/ops/cuda_graph.h"
 #include "core/ops/kernel_ops.h"
+#include "core/ops/kernel_ops_factory.h"
 #include "core/tree/tree_plan.h"
 
 namespace canopy {
 
-// The part of a model that the kernels want to know.
+// What the kernels want to know of a model.
 KernelModel KernelModelOf(const ModelConfig& config, const DecoderWeights& weights);
 
 // One forward at a time. Shares the weights' memory.
 class FusedDecoder {
  public:
-  // On the device and in the dtype of `options`. FAILED_PRECONDITION, saying why, for a model
-  // without norms of query and key heads, with a sliding window or with experts, or as
-  // MakeCudaKernelOps says. Throws LibTorch's errors.
+  // On the device and in the dtype of `options`. FAILED_PRECONDITION, saying why, for a model with
+  // a sliding window, or as `kernels` says. Throws LibTorch's errors.
   static absl::StatusOr<std::unique_ptr<FusedDecoder>> Create(const ModelConfig& config,
                                                               const DecoderWeights& weights,
-                                                              const at::TensorOptions& options);
+                                                              const at::TensorOptions& options,
+                                                              const KernelOpsFactory& kernels);
 
-  // Forwards of at most so many tokens run as graphs. Measured on one H200 (2026-11-30): 164 tokens
+  // Forwards of at most so many tokens run as graphs, but for models with experts, whose grouped
+  // products may read sizes back. Measured on one H200 (2026-11-30): 164 tokens
   // take 1.40 ms as a graph and 2.8 ms without; from 920 tokens on the device is the slower part.
   static constexpr int32_t kMaxGraphTokens = 1024;
 
@@ -65,13 +69,14 @@ class FusedDecoder {
     at::Tensor input_norm;
     at::Tensor qkv;
     at::Tensor qkv_bias;
-    at::Tensor q_norm;
+    at::Tensor q_norm;  // undefined, as k_norm, where heads are not normed
     at::Tensor k_norm;
     at::Tensor output;
     at::Tensor output_bias;
     at::Tensor post_attention_norm;
-    at::Tensor gate_up;
+    at::Tensor gate_up;  // undefined, as down, in sparse layers
     at::Tensor down;
+    ExpertWeights experts;  // of sparse layers
   };
   // A forest on the device, [tokens] int32 each.
   struct Forest {
@@ -98,6 +103,8 @@ class FusedDecoder {
   void RunToLastAttention(const Forest& forest, const Buffers& buffers) const;
   // The rest of `layer`, in place on `hidden`.
   void FinishLayer(const Layer& layer, const Buffers& buffers) const;
+  // Adds the MLP of `normed` into `hidden`.
+  void AddMlp(const Layer& layer, const Buffers& buffers) const;
   at::Tensor ReadRows(const Buffers& buffers, const at::Tensor& slots) const;
 
   at::Tensor RunPlain(const TreePlan& plan, absl::Span<const int32_t> slots) const;
@@ -105,6 +112,7 @@ class FusedDecoder {
   std::unique_ptr<Graph> Record(int32_t tokens);
 
   const ModelConfig config_;
+  const int64_t intermediate_size_;  // of dense MLPs; 0 where no layer has one
   const std::unique_ptr<const KernelOps> ops_;
   at::Tensor embedding_;
   at::Tensor final_norm_;

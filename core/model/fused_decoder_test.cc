@@ -17,13 +17,14 @@
 #include "core/model/tree_context.h"
 #include "core/model/weight_schema.h"
 #include "core/ops/cuda_kernel_ops.h"
+#include "core/ops/kernel_ops.h"
 #include "core/ops/reference_kernel_ops.h"
 #include "gtest/gtest.h"
 
 namespace canopy {
 namespace {
 
-ModelConfig SmallConfig(bool attention_bias) {
+ModelConfig SmallConfig() {
   ModelConfig config;
   config.vocab_size = 11;
   config.hidden_size = 24;
@@ -36,9 +37,28 @@ ModelConfig SmallConfig(bool attention_bias) {
   config.rms_norm_eps = 1e-6;
   config.rope.theta = 10000;
   config.qk_norm = true;
-  config.qkv_bias = attention_bias;
-  config.output_bias = attention_bias;
   return config;
+}
+
+struct FamilyCase {
+  const char* name;
+  ModelConfig config;
+};
+
+// What families differ in: norms of heads, biases, experts in some layers and in all.
+std::vector<FamilyCase> FamilyCases() {
+  ModelConfig plain = SmallConfig();
+  plain.qk_norm = false;
+  ModelConfig qkv_bias = plain;
+  qkv_bias.qkv_bias = true;
+  ModelConfig all_biases = SmallConfig();
+  all_biases.qkv_bias = all_biases.output_bias = true;
+  ModelConfig some_sparse = SmallConfig();
+  some_sparse.experts = {{true, false, true}, 5, 2, 16, true};
+  ModelConfig all_sparse = some_sparse;
+  all_sparse.experts.sparse_layers = {true, true, true};
+  return {{"qwen3", SmallConfig()}, {"llama", plain},          {"qwen2", qkv_bias},
+          {"biases", all_biases},   {"some_moe", some_sparse}, {"all_moe", all_sparse}};
 }
 
 // Synthetic weights twenty times as large, so that layers matter.
@@ -53,8 +73,16 @@ DecoderWeights LargeWeights(const ModelConfig& config) {
   const c10::InferenceMode inference;
   weights->embedding.mul_(20);
   for (const LayerWeights& layer : weights->layers) {
-    for (const at::Tensor& matrix : {layer.qkv, layer.output, layer.gate_up, layer.down}) {
-      matrix.mul_(20);
+    for (const at::Tensor& matrix : {layer.qkv, layer.output, layer.gate_up, layer.down,
+                                     layer.experts.gate_up, layer.experts.down}) {
+      if (matrix.defined()) {
+        matrix.mul_(20);
+      }
+    }
+    for (const at::Tensor& bias : {layer.qkv_bias, layer.output_bias}) {
+      if (bias.defined()) {
+        bias.copy_(at::randn(bias.sizes()));
+      }
     }
   }
   return *std::move(weights);
@@ -69,8 +97,11 @@ TreePlan PlanOf(const std::shared_ptr<const PathBatch>& batch, Backend backend) 
   return plan->BuildPart(0);
 }
 
-FusedDecoder MakeFused(const ModelConfig& config, const DecoderWeights& weights) {
-  return {config, weights, MakeReferenceKernelOps(KernelModelOf(config, weights))};
+std::unique_ptr<FusedDecoder> MakeFused(const ModelConfig& config, const DecoderWeights& weights) {
+  auto fused = FusedDecoder::Create(config, weights, at::TensorOptions().dtype(at::kFloat),
+                                    ReferenceKernels());
+  EXPECT_TRUE(fused.ok()) << fused.status();
+  return *std::move(fused);
 }
 
 at::Tensor RunPaths(const ModelConfig& config, const DecoderWeights& weights,
@@ -89,55 +120,54 @@ double LargestRelativeError(const at::Tensor& actual, const at::Tensor& expected
 
 TEST(FusedDecoderTest, MatchesPathsAlone) {
   const c10::InferenceMode inference;
-  for (const bool attention_bias : {false, true}) {
-    const ModelConfig config = SmallConfig(attention_bias);
+  for (const auto& [name, config] : FamilyCases()) {
     const DecoderWeights weights = LargeWeights(config);
-    FusedDecoder fused = MakeFused(config, weights);
+    const auto fused = MakeFused(config, weights);
     for (uint32_t seed = 1; seed <= 3; ++seed) {
       const auto batch = RandomBatch(seed, 3, 30);
       const TreePlan plan = PlanOf(batch, Backend::kFused);
       ASSERT_EQ(plan.backend, Backend::kFused);
-      const auto actual = fused.Forward(plan, plan.endpoints);
+      const auto actual = fused->Forward(plan, plan.endpoints);
       ASSERT_TRUE(actual.ok()) << actual.status();
       const TreePlan paths = PlanOf(batch, Backend::kPath);
       ASSERT_EQ(plan.paths, paths.paths);
       EXPECT_LE(LargestRelativeError(*actual, RunPaths(config, weights, paths)), 1e-4)
-          << "bias " << attention_bias << " seed " << seed;
+          << name << " seed " << seed;
     }
   }
 }
 
 TEST(FusedDecoderTest, AnySlotsMayBeReadOrNone) {
   const c10::InferenceMode inference;
-  const ModelConfig config = SmallConfig(false);
+  const ModelConfig config = SmallConfig();
   const DecoderWeights weights = LargeWeights(config);
-  FusedDecoder fused = MakeFused(config, weights);
+  const auto fused = MakeFused(config, weights);
   const TreePlan plan = PlanOf(RandomBatch(2, 2, 20), Backend::kFused);
   std::vector<int32_t> backwards;
   for (auto slot = static_cast<int32_t>(plan.computed_tokens()) - 1; slot >= 0; --slot) {
     backwards.push_back(slot);
   }
-  const at::Tensor everywhere = *fused.Forward(plan, backwards);
-  const at::Tensor endpoints = *fused.Forward(plan, plan.endpoints);
+  const at::Tensor everywhere = *fused->Forward(plan, backwards);
+  const at::Tensor endpoints = *fused->Forward(plan, plan.endpoints);
   for (size_t path = 0; path < plan.endpoints.size(); ++path) {
     const int64_t row = plan.computed_tokens() - 1 - plan.endpoints[path];
     EXPECT_LE(LargestRelativeError(endpoints.narrow(0, static_cast<int64_t>(path), 1),
                                    everywhere.narrow(0, row, 1)),
               1e-5);
   }
-  EXPECT_EQ(fused.Forward(plan, {})->sizes(), at::IntArrayRef({0, config.hidden_size}));
+  EXPECT_EQ(fused->Forward(plan, {})->sizes(), at::IntArrayRef({0, config.hidden_size}));
 }
 
 TEST(FusedDecoderTest, RefusesSlotsOutsideAndOtherGrids) {
   const c10::InferenceMode inference;
-  const ModelConfig config = SmallConfig(false);
-  FusedDecoder fused = MakeFused(config, LargeWeights(config));
+  const ModelConfig config = SmallConfig();
+  const auto fused = MakeFused(config, LargeWeights(config));
   const auto batch = RandomBatch(1, 2, 20);
   const TreePlan plan = PlanOf(batch, Backend::kFused);
   for (const int32_t slot : {-1, static_cast<int32_t>(plan.computed_tokens())}) {
-    EXPECT_EQ(fused.Forward(plan, {slot}).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(fused->Forward(plan, {slot}).status().code(), absl::StatusCode::kInvalidArgument);
   }
-  EXPECT_EQ(fused.Forward(PlanOf(batch, Backend::kPath), {}).status().code(),
+  EXPECT_EQ(fused->Forward(PlanOf(batch, Backend::kPath), {}).status().code(),
             absl::StatusCode::kInternal);
 }
 
@@ -146,38 +176,69 @@ TEST(FusedDecoderTest, GraphSizesAreFew) { EXPECT_EQ(FusedDecoder::NumGraphSizes
 TEST(FusedDecoderTest, SaysWhichModelsItDoesNotRun) {
   const c10::InferenceMode inference;
   const auto options = at::TensorOptions().dtype(at::kBFloat16);
-  ModelConfig config = SmallConfig(false);
+  ModelConfig config = SmallConfig();
   const DecoderWeights weights = LargeWeights(config);
-  EXPECT_TRUE(
-      absl::StrContains(FusedDecoder::Create(config, weights, options).status().message(), "CUDA"));
-  config.intermediate_size = 41;
-  EXPECT_TRUE(absl::StrContains(FusedDecoder::Create(config, weights, options).status().message(),
-                                "intermediate 41"));
-  config.qk_norm = false;
-  EXPECT_TRUE(absl::StrContains(FusedDecoder::Create(config, weights, options).status().message(),
-                                "norm query and key heads"));
+  config.sliding_window = 77;
+  const absl::Status sliding =
+      FusedDecoder::Create(config, weights, options, ReferenceKernels()).status();
+  EXPECT_EQ(sliding.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(sliding.message(), "sliding window of 77")) << sliding;
+}
+
+TEST(FusedDecoderTest, TellsTheKernelsNoInnerSizeWhereAllLayersAreSparse) {
+  for (const auto& [name, config] : FamilyCases()) {
+    const KernelModel model = KernelModelOf(config, LargeWeights(config));
+    EXPECT_EQ(model.intermediate_size, std::string(name) == "all_moe" ? 0 : 40) << name;
+    EXPECT_EQ(model.hidden_size, 24);
+  }
 }
 
 // Rotary scales other than one turn up in the scores only.
 TEST(FusedDecoderTest, RotaryScaleIsInTheScores) {
   const c10::InferenceMode inference;
-  const ModelConfig config = SmallConfig(false);
+  const ModelConfig config = SmallConfig();
   DecoderWeights weights = LargeWeights(config);
   weights.rotary.scale = 1.3;
-  FusedDecoder fused = MakeFused(config, weights);
+  const auto fused = MakeFused(config, weights);
   const auto batch = RandomBatch(4, 2, 30);
   const TreePlan plan = PlanOf(batch, Backend::kFused);
-  EXPECT_LE(LargestRelativeError(*fused.Forward(plan, plan.endpoints),
+  EXPECT_LE(LargestRelativeError(*fused->Forward(plan, plan.endpoints),
                                  RunPaths(config, weights, PlanOf(batch, Backend::kPath))),
             1e-4);
 }
 
-TEST(CudaKernelOpsTest, SaysWhyItDoesNotRunOnACpu) {
-  const ModelConfig config = SmallConfig(false);
-  const KernelModel model = KernelModelOf(config, LargeWeights(config));
-  const auto ops = MakeCudaKernelOps(model, at::TensorOptions().dtype(at::kBFloat16));
-  EXPECT_EQ(ops.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(absl::StrContains(ops.status().message(), "CUDA")) << ops.status();
+// What the CUDA kernels say to a model of this shape in this type, on a CPU.
+std::string Refusal(const KernelModel& model, at::ScalarType dtype) {
+  const absl::Status status = MakeCudaKernelOps(model, at::TensorOptions().dtype(dtype)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  return std::string(status.message());
+}
+
+TEST(CudaKernelOpsTest, NamesWhatTheKernelsDoNotTake) {
+  KernelModel model;
+  model.hidden_size = 24;
+  model.intermediate_size = 40;
+  model.num_query_heads = 16;
+  model.num_kv_heads = 2;
+  for (const int64_t head_dim : {64, 128}) {
+    model.head_dim = head_dim;
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+      EXPECT_TRUE(absl::StrContains(Refusal(model, dtype), "CUDA"));
+    }
+  }
+  EXPECT_TRUE(absl::StrContains(Refusal(model, at::kFloat), "not Float"));
+  KernelModel odd = model;
+  odd.head_dim = 96;
+  EXPECT_TRUE(absl::StrContains(Refusal(odd, at::kHalf), "not 16 on 2 of 96"));
+  odd = model;
+  odd.num_kv_heads = 1;
+  EXPECT_TRUE(absl::StrContains(Refusal(odd, at::kHalf), "not 16 on 1 of 128"));
+  odd = model;
+  odd.hidden_size = 28;
+  EXPECT_TRUE(absl::StrContains(Refusal(odd, at::kHalf), "not hidden 28"));
+  odd = model;
+  odd.intermediate_size = 41;
+  EXPECT_TRUE(absl::StrContains(Refusal(odd, at::kHalf), "intermediate 41"));
 }
 
 }  // namespace

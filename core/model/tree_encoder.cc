@@ -9,6 +9,7 @@
 #include "core/base/status_macros.h"
 #include "core/model/tree_context.h"
 #include "core/model/weights.h"
+#include "core/ops/cuda_kernel_ops.h"
 #include "core/ops/torch_guard.h"
 
 namespace canopy {
@@ -28,9 +29,10 @@ absl::Status CheckTokens(absl::Span<const int32_t> tokens, int64_t vocab_size) {
 }  // namespace
 
 TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
-                         const at::TensorOptions& options)
+                         const at::TensorOptions& options, const KernelOpsFactory& kernels)
     : config_(config), options_(options), decoder_(config, std::move(weights)) {
-  auto fused = FusedDecoder::Create(config_, decoder_.weights(), options_);
+  auto fused = FusedDecoder::Create(config_, decoder_.weights(), options_,
+                                    kernels ? kernels : MakeCudaKernelOps);
   fused_status_ = fused.status();
   if (fused.ok()) {
     fused_ = *std::move(fused);
@@ -39,11 +41,12 @@ TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
 
 absl::StatusOr<std::unique_ptr<TreeEncoder>> TreeEncoder::Create(const ModelConfig& config,
                                                                  const WeightMap& weights,
-                                                                 const at::TensorOptions& options) {
+                                                                 const at::TensorOptions& options,
+                                                                 const KernelOpsFactory& kernels) {
   CANOPY_ASSIGN_OR_RETURN(DecoderWeights decoder, LoadDecoderWeights(config, weights, options));
   return GuardTorch("starting the model", [&]() -> absl::StatusOr<std::unique_ptr<TreeEncoder>> {
     const c10::InferenceMode inference;
-    return absl::WrapUnique(new TreeEncoder(config, std::move(decoder), options));
+    return absl::WrapUnique(new TreeEncoder(config, std::move(decoder), options, kernels));
   });
 }
 

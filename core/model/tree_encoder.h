@@ -13,6 +13,7 @@
 #include "core/model/fused_decoder.h"
 #include "core/model/model_config.h"
 #include "core/model/weight_schema.h"
+#include "core/ops/kernel_ops_factory.h"
 #include "core/tree/tree_plan.h"
 
 namespace canopy {
@@ -21,10 +22,11 @@ namespace canopy {
 class TreeEncoder {
  public:
   // Copies the weights to `options`' device in its dtype (float32, bfloat16 or float16).
-  // RESOURCE_EXHAUSTED when they do not fit.
+  // RESOURCE_EXHAUSTED when they do not fit. `kernels` are those of Backend::kFused; null = CUDA's.
   static absl::StatusOr<std::unique_ptr<TreeEncoder>> Create(const ModelConfig& config,
                                                              const WeightMap& weights,
-                                                             const at::TensorOptions& options);
+                                                             const at::TensorOptions& options,
+                                                             const KernelOpsFactory& kernels = {});
 
   // Final-norm hidden states [slots, hidden] at the given flat grid slots of the plan, in their
   // order, on the device in the compute dtype: TreePlan::endpoints gives a vector a path.
@@ -42,7 +44,8 @@ class TreeEncoder {
   const at::Tensor& embedding() const { return decoder_.weights().embedding; }
 
  private:
-  TreeEncoder(const ModelConfig& config, DecoderWeights weights, const at::TensorOptions& options);
+  TreeEncoder(const ModelConfig& config, DecoderWeights weights, const at::TensorOptions& options,
+              const KernelOpsFactory& kernels);
 
   const ModelConfig config_;
   const at::TensorOptions options_;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "c10/core/DeviceGuard.h"
 #include "c10/util/Exception.h"
+#include "core/base/status_macros.h"
 #include "core/ops/cuda_stream.h"
 #include "kernels/device.h"
 #include "kernels/qk_norm_rope.h"
@@ -18,6 +19,49 @@
 
 namespace canopy {
 namespace {
+
+// Limits of the kernels for rows.
+constexpr int64_t kKernelColumns = 8;
+constexpr int64_t kMaxNormColumns = 32'768;
+
+kernels::DataType DataTypeOf(at::ScalarType dtype) {
+  return dtype == at::kHalf ? kernels::DataType::kFloat16 : kernels::DataType::kBFloat16;
+}
+
+kernels::TreeAttentionShape AttentionShape(const KernelModel& model, at::ScalarType dtype,
+                                           const ForestShape& forest) {
+  kernels::TreeAttentionShape shape;
+  shape.num_tokens = forest.num_tokens;
+  shape.num_query_heads = static_cast<int32_t>(model.num_query_heads);
+  shape.num_kv_heads = static_cast<int32_t>(model.num_kv_heads);
+  shape.head_dim = static_cast<int32_t>(model.head_dim);
+  shape.max_path_tokens = forest.max_path_tokens;
+  shape.visible_pairs = forest.visible_pairs;
+  shape.data_type = DataTypeOf(dtype);
+  return shape;
+}
+
+// Whether the kernels take the model, whatever the device.
+absl::Status CheckModel(const KernelModel& model, at::ScalarType dtype) {
+  if (dtype != at::kBFloat16 && dtype != at::kHalf) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the kernels take bfloat16 and float16, not ", c10::toString(dtype)));
+  }
+  if (model.hidden_size % kKernelColumns != 0 || model.hidden_size > kMaxNormColumns ||
+      model.intermediate_size % kKernelColumns != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the kernels take sizes in multiples of ", kKernelColumns, ", hidden at most ",
+                     kMaxNormColumns, ", not hidden ", model.hidden_size, ", intermediate ",
+                     model.intermediate_size));
+  }
+  if (!kernels::IsSupported(AttentionShape(model, dtype, {1, 1, 1}))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("tree attention takes heads of 64 and 128 and up to 8 query heads a kv head, "
+                     "not ",
+                     model.num_query_heads, " on ", model.num_kv_heads, " of ", model.head_dim));
+  }
+  return absl::OkStatus();
+}
 
 // torch_guard reads the text.
 void CheckLaunch(cudaError_t error, const char* kernel) {
@@ -37,10 +81,7 @@ void CheckShape(const at::Tensor& tensor, at::IntArrayRef sizes, const char* nam
 class CudaKernelOps : public KernelOps {
  public:
   CudaKernelOps(const KernelModel& model, at::ScalarType dtype, const kernels::DeviceInfo& device)
-      : model_(model),
-        dtype_(dtype),
-        data_type_(dtype == at::kHalf ? kernels::DataType::kFloat16 : kernels::DataType::kBFloat16),
-        device_(device) {}
+      : model_(model), dtype_(dtype), data_type_(DataTypeOf(dtype)), device_(device) {}
 
   void GatherRows(const at::Tensor& source, const at::Tensor& indices,
                   const at::Tensor& out) const override {
@@ -79,17 +120,19 @@ class CudaKernelOps : public KernelOps {
   void QkNormRope(const at::Tensor& qkv, const at::Tensor& q_norm, const at::Tensor& k_norm,
                   const at::Tensor& position_ids) const override {
     CheckQkv(qkv);
-    CheckDense(q_norm, dtype_, "q_norm");
-    CheckDense(k_norm, dtype_, "k_norm");
     CheckDense(position_ids, at::kInt, "position_ids");
-    CheckShape(q_norm, {model_.head_dim}, "q_norm");
-    CheckShape(k_norm, {model_.head_dim}, "k_norm");
     CheckShape(position_ids, {qkv.size(0)}, "position_ids");
     kernels::QkNormRopeParams params;
     params.q = Heads(qkv, 0);
     params.k = Heads(qkv, model_.query_size());
-    params.q_weight = q_norm.const_data_ptr();
-    params.k_weight = k_norm.const_data_ptr();
+    if (q_norm.defined()) {
+      CheckDense(q_norm, dtype_, "q_norm");
+      CheckDense(k_norm, dtype_, "k_norm");
+      CheckShape(q_norm, {model_.head_dim}, "q_norm");
+      CheckShape(k_norm, {model_.head_dim}, "k_norm");
+      params.q_weight = q_norm.const_data_ptr();
+      params.k_weight = k_norm.const_data_ptr();
+    }
     params.position_ids = position_ids.const_data_ptr<int32_t>();
     params.inverse_frequencies = model_.inverse_frequencies.const_data_ptr<float>();
     params.q_token_stride = qkv.size(1);
@@ -100,7 +143,7 @@ class CudaKernelOps : public KernelOps {
     params.head_dim = static_cast<int32_t>(model_.head_dim);
     params.epsilon = static_cast<float>(model_.rms_norm_eps);
     params.data_type = data_type_;
-    CheckLaunch(kernels::LaunchQkNormRope(params, CurrentCudaStream()), "query and key norm");
+    CheckLaunch(kernels::LaunchQkNormRope(params, CurrentCudaStream()), "query and key norm, RoPE");
   }
 
   void SiluMul(const at::Tensor& gate_up, const at::Tensor& out) const override {
@@ -121,7 +164,7 @@ class CudaKernelOps : public KernelOps {
     CheckShape(exit, {shape.num_tokens}, "exit");
     kernels::TreeVisibilityParams params;
     params.exit = exit.const_data_ptr<int32_t>();
-    params.shape = AttentionShape(shape);
+    params.shape = AttentionShape(model_, dtype_, shape);
     params.instance = Instance(params.shape);
     at::Tensor workspace =
         at::empty({kernels::LayOutWorkspace(params.shape, params.instance).total_bytes},
@@ -140,7 +183,7 @@ class CudaKernelOps : public KernelOps {
     TORCH_CHECK(qkv.size(0) == shape.num_tokens, "qkv: ", qkv.size(0), " tokens, wants ",
                 shape.num_tokens);
     kernels::TreeAttentionParams params;
-    params.shape = AttentionShape(shape);
+    params.shape = AttentionShape(model_, dtype_, shape);
     params.instance = Instance(params.shape);
     TORCH_CHECK(
         visible.numel() == kernels::LayOutWorkspace(params.shape, params.instance).total_bytes,
@@ -159,8 +202,6 @@ class CudaKernelOps : public KernelOps {
     CheckLaunch(kernels::LaunchTreeAttention(params, CurrentCudaStream()), "tree attention");
   }
 
-  bool TakesModel() const { return kernels::IsSupported(AttentionShape({1, 1, 1})); }
-
  private:
   void CheckQkv(const at::Tensor& qkv) const {
     CheckDense(qkv, dtype_, "qkv");
@@ -170,18 +211,6 @@ class CudaKernelOps : public KernelOps {
   // The element of the first token's row at `column`.
   static void* Heads(const at::Tensor& qkv, int64_t column) {
     return static_cast<uint8_t*>(qkv.mutable_data_ptr()) + column * qkv.element_size();
-  }
-
-  kernels::TreeAttentionShape AttentionShape(const ForestShape& forest) const {
-    kernels::TreeAttentionShape shape;
-    shape.num_tokens = forest.num_tokens;
-    shape.num_query_heads = static_cast<int32_t>(model_.num_query_heads);
-    shape.num_kv_heads = static_cast<int32_t>(model_.num_kv_heads);
-    shape.head_dim = static_cast<int32_t>(model_.head_dim);
-    shape.max_path_tokens = forest.max_path_tokens;
-    shape.visible_pairs = forest.visible_pairs;
-    shape.data_type = data_type_;
-    return shape;
   }
 
   kernels::TreeAttentionInstance Instance(const kernels::TreeAttentionShape& shape) const {
@@ -198,17 +227,14 @@ class CudaKernelOps : public KernelOps {
 
 absl::StatusOr<std::unique_ptr<const KernelOps>> MakeCudaKernelOps(
     const KernelModel& model, const at::TensorOptions& options) {
+  const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
+  CANOPY_RETURN_IF_ERROR(CheckModel(model, dtype));
   if (!kernels::IsBuilt() || !kHasCudaStreams) {
     return absl::FailedPreconditionError("this build has no CUDA kernels");
   }
   if (!options.device().is_cuda()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the kernels run on CUDA, not on ", options.device().str()));
-  }
-  const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
-  if (dtype != at::kBFloat16 && dtype != at::kHalf) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the kernels take bfloat16 and float16, not ", c10::toString(dtype)));
   }
   CheckDense(model.inverse_frequencies, at::kFloat, "inverse_frequencies");
   CheckShape(model.inverse_frequencies, {model.head_dim / 2}, "inverse_frequencies");
@@ -218,14 +244,7 @@ absl::StatusOr<std::unique_ptr<const KernelOps>> MakeCudaKernelOps(
     return absl::FailedPreconditionError(absl::StrCat(
         "the kernels do not run on ", options.device().str(), ": ", kernels::ErrorText(error)));
   }
-  auto ops = std::make_unique<CudaKernelOps>(model, dtype, device);
-  if (!ops->TakesModel()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("tree attention takes heads of 64 and 128 and up to 8 query heads a kv head, "
-                     "not ",
-                     model.num_query_heads, " on ", model.num_kv_heads, " of ", model.head_dim));
-  }
-  return ops;
+  return std::make_unique<const CudaKernelOps>(model, dtype, device);
 }
 
 }  // namespace canopy

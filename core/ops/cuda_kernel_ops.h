@@ -12,7 +12,7 @@ namespace canopy {
 
 // `options` name the device and the compute dtype. FAILED_PRECONDITION, saying what is missing, for
 // a build without kernels, a device that is not CUDA or too old, a dtype other than bfloat16 and
-// float16, and head shapes that tree attention does not take. Throws LibTorch's errors.
+// float16, and sizes and head shapes that the kernels do not take. Throws LibTorch's errors.
 absl::StatusOr<std::unique_ptr<const KernelOps>> MakeCudaKernelOps(
     const KernelModel& model, const at::TensorOptions& options);
 

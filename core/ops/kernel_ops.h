@@ -15,6 +15,8 @@ namespace canopy {
 
 // What the kernels need to know of a model.
 struct KernelModel {
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;  // of dense MLPs; 0 where no layer has one
   int64_t num_query_heads = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
@@ -48,8 +50,8 @@ class KernelOps {
   virtual void RmsNorm(const at::Tensor& rows, const at::Tensor& weight,
                        const at::Tensor& out) const = 0;
 
-  // RMS norm of each query and key head, then rotary embedding, in place. q_norm and k_norm [D],
-  // position_ids [T] int32.
+  // RMS norm of each query and key head, then rotary embedding, in place. q_norm and k_norm [D], or
+  // both undefined where heads are not normed; position_ids [T] int32.
   virtual void QkNormRope(const at::Tensor& qkv, const at::Tensor& q_norm, const at::Tensor& k_norm,
                           const at::Tensor& position_ids) const = 0;
 

@@ -1,9 +1,12 @@
 #include "core/ops/reference_kernel_ops.h"
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "ATen/ops/from_blob.h"
+#include "core/ops/kernel_ops.h"
 #include "kernels/reference/layer_reference.h"
 #include "kernels/reference/tree_attention_reference.h"
 
@@ -20,6 +23,21 @@ void Store(std::vector<double> values, const at::Tensor& target) {
   target.copy_(at::from_blob(values.data(), target.sizes(), at::kDouble));
 }
 
+// target = compute(row, values of the row) of each row of `source`, which is cut into rows of
+// `columns`.
+template <typename Compute>
+void MapRows(const at::Tensor& source, int64_t columns, const at::Tensor& target,
+             const Compute& compute) {
+  const std::vector<double> values = Values(source);
+  std::vector<double> results;
+  for (int64_t begin = 0; begin < static_cast<int64_t>(values.size()); begin += columns) {
+    const auto first = values.begin() + begin;
+    const std::vector<double> result = compute(begin / columns, {first, first + columns});
+    results.insert(results.end(), result.begin(), result.end());
+  }
+  Store(std::move(results), target);
+}
+
 class ReferenceKernelOps : public KernelOps {
  public:
   explicit ReferenceKernelOps(const KernelModel& model) : model_(model) {}
@@ -31,33 +49,38 @@ class ReferenceKernelOps : public KernelOps {
 
   void RmsNorm(const at::Tensor& rows, const at::Tensor& weight,
                const at::Tensor& out) const override {
-    for (int64_t row = 0; row < rows.size(0); ++row) {
-      Store(kernels::reference::RmsNorm(Values(rows[row]), Values(weight), model_.rms_norm_eps),
-            out[row]);
-    }
+    const std::vector<double> weights = Values(weight);
+    MapRows(rows, rows.size(1), out, [&](int64_t /*row*/, const std::vector<double>& values) {
+      return kernels::reference::RmsNorm(values, weights, model_.rms_norm_eps);
+    });
   }
 
   void QkNormRope(const at::Tensor& qkv, const at::Tensor& q_norm, const at::Tensor& k_norm,
                   const at::Tensor& position_ids) const override {
     const float* frequencies = model_.inverse_frequencies.const_data_ptr<float>();
     const std::vector<float> inverse_frequencies(frequencies, frequencies + model_.head_dim / 2);
-    const at::Tensor heads = qkv.unflatten(1, {-1, model_.head_dim});
-    for (int64_t token = 0; token < heads.size(0); ++token) {
-      for (int64_t head = 0; head < model_.num_query_heads + model_.num_kv_heads; ++head) {
-        const at::Tensor values = heads[token][head];
-        const at::Tensor& weight = head < model_.num_query_heads ? q_norm : k_norm;
-        Store(kernels::reference::Rope(
-                  kernels::reference::RmsNorm(Values(values), Values(weight), model_.rms_norm_eps),
-                  position_ids[token].item<int32_t>(), inverse_frequencies),
-              values);
+    const int32_t* positions = position_ids.const_data_ptr<int32_t>();
+    const std::vector<double> q_weight = q_norm.defined() ? Values(q_norm) : std::vector<double>();
+    const std::vector<double> k_weight = k_norm.defined() ? Values(k_norm) : std::vector<double>();
+    const int64_t turned_heads = model_.num_query_heads + model_.num_kv_heads;
+    const int64_t all_heads = turned_heads + model_.num_kv_heads;
+    MapRows(qkv, model_.head_dim, qkv, [&](int64_t row, std::vector<double> values) {
+      const int64_t head = row % all_heads;
+      if (head >= turned_heads) {
+        return values;
       }
-    }
+      const std::vector<double>& weight = head < model_.num_query_heads ? q_weight : k_weight;
+      if (!weight.empty()) {
+        values = kernels::reference::RmsNorm(values, weight, model_.rms_norm_eps);
+      }
+      return kernels::reference::Rope(values, positions[row / all_heads], inverse_frequencies);
+    });
   }
 
   void SiluMul(const at::Tensor& gate_up, const at::Tensor& out) const override {
-    for (int64_t row = 0; row < gate_up.size(0); ++row) {
-      Store(kernels::reference::SiluMul(Values(gate_up[row])), out[row]);
-    }
+    MapRows(gate_up, gate_up.size(1), out, [](int64_t /*row*/, const std::vector<double>& values) {
+      return kernels::reference::SiluMul(values);
+    });
   }
 
   at::Tensor ListVisible(const at::Tensor& exit, const ForestShape& /*shape*/) const override {
@@ -85,8 +108,11 @@ class ReferenceKernelOps : public KernelOps {
 
 }  // namespace
 
-std::unique_ptr<const KernelOps> MakeReferenceKernelOps(const KernelModel& model) {
-  return std::make_unique<ReferenceKernelOps>(model);
+KernelOpsFactory ReferenceKernels() {
+  return [](const KernelModel& model, const c10::TensorOptions& /*options*/)
+             -> absl::StatusOr<std::unique_ptr<const KernelOps>> {
+    return std::make_unique<const ReferenceKernelOps>(model);
+  };
 }
 
 }  // namespace canopy

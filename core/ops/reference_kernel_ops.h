@@ -1,14 +1,13 @@
-// KernelOps on the CPU in double precision: the kernels' twins on float32 tensors, for tests.
+// KernelOps on the CPU in double precision: the kernels' twins, which round their results to the
+// type of the tensors, for tests. Any sizes, any type.
 #ifndef CORE_OPS_REFERENCE_KERNEL_OPS_H_
 #define CORE_OPS_REFERENCE_KERNEL_OPS_H_
 
-#include <memory>
-
-#include "core/ops/kernel_ops.h"
+#include "core/ops/kernel_ops_factory.h"
 
 namespace canopy {
 
-std::unique_ptr<const KernelOps> MakeReferenceKernelOps(const KernelModel& model);
+KernelOpsFactory ReferenceKernels();
 
 }  // namespace canopy
 

@@ -35,7 +35,8 @@ class LayerCheck {
       type_ = type;
       CheckAll("rms_norm", [this] { return RmsNormRound(false); });
       CheckAll("rms_norm + add", [this] { return RmsNormRound(true); });
-      CheckAll("qk_norm_rope", [this] { return QkNormRopeRound(); });
+      CheckAll("qk_norm_rope", [this] { return QkNormRopeRound(true); });
+      CheckAll("qk_rope", [this] { return QkNormRopeRound(false); });
       CheckAll("silu_mul", [this] { return SiluMulRound(); });
       CheckAll("row_gather", [this] { return RowGatherRound(); });
     }
@@ -152,31 +153,33 @@ class LayerCheck {
     return std::max(sum_error, Error(out_, expected, columns, true));
   }
 
-  // Norms and turns the heads of one side in `qkv`, in place.
+  // Norms, unless `weight` is empty, and turns the heads of one side in `qkv`, in place.
   void TurnHeads(const Values& weight, const std::vector<int32_t>& positions,
                  const std::vector<float>& frequencies, int32_t first_head, int32_t num_heads,
                  int32_t all_heads, Values* qkv) {
-    const size_t dim = weight.size();
+    const size_t dim = frequencies.size() * 2;
     for (size_t token = 0; token < positions.size(); ++token) {
       for (int32_t head = first_head; head < first_head + num_heads; ++head) {
         const auto begin = qkv->begin() + static_cast<int64_t>((token * all_heads + head) * dim);
-        const Values normed = reference::RmsNorm(Values(begin, begin + static_cast<int64_t>(dim)),
-                                                 weight, kRmsEpsilon);
-        const Values turned = reference::Rope(normed, positions[token], frequencies);
+        Values head_values(begin, begin + static_cast<int64_t>(dim));
+        if (!weight.empty()) {
+          head_values = reference::RmsNorm(head_values, weight, kRmsEpsilon);
+        }
+        const Values turned = reference::Rope(head_values, positions[token], frequencies);
         std::copy(turned.begin(), turned.end(), begin);
       }
     }
   }
 
-  double QkNormRopeRound() {
+  double QkNormRopeRound(bool norm) {
     const int32_t tokens = Uniform(1, 50);
     const int32_t dim = Uniform(0, 1) == 0 ? 64 : 128;
     const int32_t kv_heads = Uniform(1, 8);
     const int32_t query_heads = kv_heads * Uniform(1, 4);
     const int32_t all_heads = query_heads + 2 * kv_heads;
     Values qkv = Draw(static_cast<size_t>(tokens) * all_heads * dim);
-    const Values q_weight = Draw(dim);
-    const Values k_weight = Draw(dim);
+    const Values q_weight = norm ? Draw(dim) : Values();
+    const Values k_weight = norm ? Draw(dim) : Values();
     std::vector<int32_t> positions(tokens);
     for (int32_t& position : positions) {
       position = Uniform(0, 40000);
@@ -186,16 +189,18 @@ class LayerCheck {
       frequencies[i] = static_cast<float>(std::pow(1e6, -2.0 * i / dim));
     }
     Upload(qkv, &out_);
-    Upload(q_weight, &a_);
-    Upload(k_weight, &b_);
+    if (norm) {
+      Upload(q_weight, &a_);
+      Upload(k_weight, &b_);
+    }
     positions_.Upload(positions);
     frequencies_.Upload(frequencies);
     const size_t head_bytes = dim * ElementBytes(type_);
     QkNormRopeParams params;
     params.q = out_.get();
     params.k = out_.get() + query_heads * head_bytes;
-    params.q_weight = a_.get();
-    params.k_weight = b_.get();
+    params.q_weight = norm ? a_.get() : nullptr;
+    params.k_weight = norm ? b_.get() : nullptr;
     params.position_ids = positions_.get();
     params.inverse_frequencies = frequencies_.get();
     params.q_token_stride = int64_t{all_heads} * dim;

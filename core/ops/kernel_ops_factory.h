@@ -1,0 +1,26 @@
+// Who makes the kernels that the fused backend computes with. Free of LibTorch's headers.
+#ifndef CORE_OPS_KERNEL_OPS_FACTORY_H_
+#define CORE_OPS_KERNEL_OPS_FACTORY_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+namespace c10 {
+struct TensorOptions;
+}  // namespace c10
+
+namespace canopy {
+
+class KernelOps;     // core/ops/kernel_ops.h
+struct KernelModel;  // likewise
+
+// For a model on the device and in the compute dtype of the options. FAILED_PRECONDITION, saying
+// why, where the kernels do not run. May throw LibTorch's errors.
+using KernelOpsFactory = std::function<absl::StatusOr<std::unique_ptr<const KernelOps>>(
+    const KernelModel&, const c10::TensorOptions&)>;
+
+}  // namespace canopy
+
+#endif  // CORE_OPS_KERNEL_OPS_FACTORY_H_
