@@ -53,6 +53,7 @@ TEST_P(FamilyParityTest, StorageTypeIsNoWorseThanThatOfTransformers) {
 TEST_P(FamilyParityTest, SlidingWindowsLeaveThePathBackendAlone) {
   const ParityCheckpoint checkpoint(GetParam(), "float32");
   EXPECT_EQ(checkpoint.info().tree_supported, !Slides());
+  EXPECT_EQ(checkpoint.info().fused_supported, !Slides());
   EXPECT_EQ(checkpoint.info().support_reason.empty(), !Slides());
   for (const auto& [name, item] : checkpoint.cases()) {
     const Route route = checkpoint.Plan(item, ParityPathRoutes()[1]).route();

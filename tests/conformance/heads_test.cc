@@ -13,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "core/engine/engine.h"
 #include "core/engine/torch_runner.h"
+#include "core/ops/reference_kernel_ops.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/reference_cases.h"
 
@@ -34,6 +35,7 @@ TorchRunnerOptions OptionsFor(const std::string& name) {
   options.dtype = "float32";
   // Small tensors: a second thread would only wait for the first.
   options.threads = 1;
+  options.kernels = ReferenceKernels();
   return options;
 }
 
@@ -75,7 +77,8 @@ TEST_P(HeadsTest, ScoresAreThoseOfPyTorchOnEveryRoute) {
   for (const int64_t max_batch_tokens : {1 << 20, 200}) {
     const auto engine = StartEngine(OptionsFor(GetParam()), max_batch_tokens);
     for (const auto& [name, item] : *cases) {
-      for (const Backend backend : {Backend::kPath, Backend::kDense, Backend::kSegmented}) {
+      for (const Backend backend :
+           {Backend::kPath, Backend::kDense, Backend::kSegmented, Backend::kFused}) {
         const auto result = Score(engine.get(), item, backend);
         ASSERT_TRUE(result.ok()) << result.status();
         EXPECT_TRUE(result->parts > 1 || max_batch_tokens > 200);

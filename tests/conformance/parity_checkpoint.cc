@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/engine/torch_runner.h"
+#include "core/ops/reference_kernel_ops.h"
 #include "gtest/gtest.h"
 
 namespace canopy {
@@ -24,10 +25,12 @@ const std::vector<ParityRoute>& ParityRoutes() {
       {"dense", Backend::kDense, Packing::kAuto, 1 << 20},
       {"dense_padded", Backend::kDense, Packing::kPadded, 1 << 20},
       {"segmented", Backend::kSegmented, Packing::kAuto, 1 << 20},
+      {"fused", Backend::kFused, Packing::kAuto, 1 << 20},
       {"auto", Backend::kAuto, Packing::kAuto, 1 << 20},
       {"path_in_parts", Backend::kPath, Packing::kAuto, 300},
       {"dense_in_parts", Backend::kDense, Packing::kAuto, 300},
       {"segmented_in_parts", Backend::kSegmented, Packing::kPadded, 300},
+      {"fused_in_parts", Backend::kFused, Packing::kAuto, 300},
   };
   return *routes;
 }
@@ -50,6 +53,7 @@ ParityCheckpoint::ParityCheckpoint(absl::string_view name, absl::string_view dty
   options.dtype = std::string(dtype);
   // Small tensors: a second thread would only wait for the first.
   options.threads = 1;
+  options.kernels = ReferenceKernels();
   auto runner = LoadTorchRunner(options);
   EXPECT_TRUE(runner.ok()) << runner.status();
   runner_ = *std::move(runner);
@@ -64,6 +68,7 @@ RequestPlan ParityCheckpoint::Plan(const ReferenceCase& item, const ParityRoute&
   options.packing = route.packing;
   options.hidden_size = static_cast<int32_t>(info().hidden_size);
   options.tree_supported = info().tree_supported;
+  options.fused_supported = info().fused_supported;
   auto plan = RequestPlan::Create(item.batch, options, route.max_batch_tokens);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *std::move(plan);

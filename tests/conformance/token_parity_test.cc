@@ -13,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "core/engine/engine.h"
 #include "core/engine/torch_runner.h"
+#include "core/ops/reference_kernel_ops.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/reference_cases.h"
 
@@ -35,6 +36,7 @@ constexpr RouteCase kRoutes[] = {
     {"dense_padded", Backend::kDense, Packing::kPadded},
     {"segmented", Backend::kSegmented, Packing::kAuto},
     {"segmented_padded", Backend::kSegmented, Packing::kPadded},
+    {"fused", Backend::kFused, Packing::kAuto},
 };
 
 // The longest path has 256 tokens: the second budget makes many parts.
@@ -53,6 +55,7 @@ std::unique_ptr<Engine> EngineFor(const std::string& name, const std::string& dt
   options.dtype = dtype;
   // Small tensors: a second thread would only wait for the first.
   options.threads = 1;
+  options.kernels = ReferenceKernels();
   auto runner = LoadTorchRunner(options);
   EXPECT_TRUE(runner.ok()) << runner.status();
   std::vector<std::unique_ptr<ModelRunner>> runners;
