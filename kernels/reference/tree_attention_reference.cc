@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace canopy::kernels::reference {
@@ -24,25 +23,27 @@ double AttendRow(const TreeAttentionInput& input, int32_t token, int32_t head, d
   const size_t kv_heads = input.num_kv_heads;
   const size_t kv_head = head / (input.num_query_heads / input.num_kv_heads);
   const double* q = &input.q[(size_t(token) * input.num_query_heads + head) * dim];
-  std::vector<double> scores(token + 1, -std::numeric_limits<double>::infinity());
+  std::vector<int32_t> keys;
+  std::vector<double> weights;
   for (int32_t key = 0; key <= token; ++key) {
-    if (input.exit[key] < token) {
-      continue;
+    if (input.exit[key] >= token) {
+      keys.push_back(key);
+      weights.push_back(input.scale *
+                        Dot(q, &input.k[(size_t(key) * kv_heads + kv_head) * dim], input.head_dim));
     }
-    scores[key] =
-        input.scale * Dot(q, &input.k[(size_t(key) * kv_heads + kv_head) * dim], input.head_dim);
   }
-  const double max = *std::max_element(scores.begin(), scores.end());
+  const double max = *std::max_element(weights.begin(), weights.end());
   double sum = 0;
-  for (double& score : scores) {
-    score = std::exp(score - max);
-    sum += score;
+  for (double& weight : weights) {
+    weight = std::exp(weight - max);
+    sum += weight;
   }
   std::fill_n(out, dim, 0.0);
-  for (int32_t key = 0; key <= token; ++key) {
-    const double* v = &input.v[(size_t(key) * kv_heads + kv_head) * dim];
-    for (size_t i = 0; i < dim; ++i) {
-      out[i] += scores[key] / sum * v[i];
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const double* v = &input.v[(size_t(keys[i]) * kv_heads + kv_head) * dim];
+    const double share = weights[i] / sum;
+    for (size_t column = 0; column < dim; ++column) {
+      out[column] += share * v[column];
     }
   }
   return max + std::log(sum);
