@@ -154,6 +154,12 @@ Json StatsJson(const v1::Stats& stats) {
           {"total_ms", stats.total_ms()}};
 }
 
+Json WorkJson(const v1::PlannedWork& work) {
+  return {{"outputs", ListOf(work.outputs())},     {"computed_tokens", work.computed_tokens()},
+          {"endpoint_rows", work.endpoint_rows()}, {"distribution_rows", work.distribution_rows()},
+          {"value_rows", work.value_rows()},       {"answer_bytes", work.answer_bytes()}};
+}
+
 Json NodeJson(const v1::TreeNode& node) {
   return {{"parent", node.parent()},
           {"start_depth", node.start_depth()},
@@ -180,6 +186,7 @@ Json ModelJson(const v1::Model& model) {
           {"hidden_size", model.hidden_size()},
           {"vocab_size", model.vocab_size()},
           {"max_path_tokens", model.max_path_tokens()},
+          {"num_labels", model.num_labels()},
           {"heads", ListOf(model.heads())},
           {"dtype", model.dtype()},
           {"device", model.device()},
@@ -208,6 +215,7 @@ std::string ScoreResponseToJson(const v1::ScoreResponse& response) {
 
 std::string ExplainResponseToJson(const v1::ExplainResponse& response) {
   return Dump({{"stats", StatsJson(response.stats())},
+               {"work", WorkJson(response.work())},
                {"questions", Converted(response.questions(), TreeJson)}});
 }
 

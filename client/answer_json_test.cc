@@ -90,6 +90,10 @@ TEST(AnswerJsonTest, Explanation) {
                 R"({"parent":-1,"start_depth":0,"tokens":[5,6],"candidates":[2]},)"
                 R"({"parent":0,"start_depth":2,"tokens":[7,8],"candidates":[0]},)"
                 R"({"parent":0,"start_depth":2,"tokens":[9],"candidates":[1]}]},{"id":"odd",)"));
+  EXPECT_THAT(ExplainResponseToJson(SampleExplanation()),
+              HasSubstr(R"("work":{"outputs":["scores","token_logprobs"],"computed_tokens":14,)"
+                        R"("endpoint_rows":5,"distribution_rows":6,"value_rows":0,)"
+                        R"("answer_bytes":24},)"));
   EXPECT_THAT(ExplainResponseToJson(SampleExplanation()), Not(HasSubstr("svg")));
 }
 
@@ -99,7 +103,8 @@ TEST(AnswerJsonTest, Models) {
   EXPECT_EQ(ModelsToJson(response),
             R"({"models":[{"name":"demo","version":3,"fingerprint":"9f86d081884c7d65",)"
             R"("architecture":"Qwen3ForCausalLM","parameters":1234567,"hidden_size":64,)"
-            R"("vocab_size":259,"max_path_tokens":2048,"heads":["vectors","reward"],)"
+            R"("vocab_size":259,"max_path_tokens":2048,"num_labels":1,)"
+            R"("heads":["vectors","reward"],)"
             R"("dtype":"float32","device":"cpu","support":"tree","support_reason":"",)"
             R"("default_policy":"reference","limits":{"max_paths":65536,"max_questions":4096},)"
             R"("vocabulary_hash":"","build":"0.1"}]})");

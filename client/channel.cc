@@ -58,7 +58,11 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
-  return grpc::CreateCustomChannel(options.target, grpc::InsecureChannelCredentials(), arguments);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, options.own_connections ? 1 : 0);
+  return grpc::CreateCustomChannel(
+      options.target,
+      options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
+      arguments);
 }
 
 }  // namespace canopy::client

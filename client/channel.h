@@ -9,7 +9,7 @@
 
 namespace canopy::client {
 
-// A plaintext channel to options.target that connects with the first call. `options` must be
+// A channel to options.target that connects with the first call. `options` must be
 // valid.
 std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 

@@ -3,16 +3,18 @@
 #define CLIENT_CLIENT_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "grpcpp/security/credentials.h"
 
 namespace canopy::client {
 
 struct ClientOptions {
-  // A gRPC target: `host:port`, `dns:///name:port` (calls go round all its addresses),
-  // `ipv4:10.0.0.1:50051,10.0.0.2:50051`, `unix:path`.
+  // A gRPC target, with its port: `host:port`, `dns:///name:port` (calls go round all its
+  // addresses), `ipv4:10.0.0.1:50051,10.0.0.2:50051`, `unix:path`.
   std::string target = "127.0.0.1:50051";
   // Of each call, its retries included. Positive and finite.
   absl::Duration deadline = absl::Seconds(60);
@@ -23,6 +25,10 @@ struct ClientOptions {
   // Before the first retry, with jitter; doubled for each further one up to max_backoff. Positive.
   absl::Duration initial_backoff = absl::Milliseconds(200);
   absl::Duration max_backoff = absl::Seconds(5);
+  // How the server is known and spoken to; null = plaintext.
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  // Connections of this client's own, where clients of one process share theirs otherwise.
+  bool own_connections = false;
 
   // Below protobuf's 2 GiB, with room for what gRPC adds to a buffered call.
   static constexpr int64_t kMostRequestBytes = int64_t{2047} << 20;

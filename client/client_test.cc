@@ -17,6 +17,23 @@
 namespace canopy::client {
 namespace {
 
+TEST(ClientOptionsTest, TargetsHaveAPortOrAnotherScheme) {
+  for (const char* target :
+       {"h:1", "127.0.0.1:65535", "[::1]:50051", "dns:h:1", "dns:///h:1", "dns://8.8.8.8/h:1",
+        "unix:path", "unix:///run/canopy", "unix-abstract:x", "ipv4:10.0.0.1:1,10.0.0.2:1",
+        "ipv6:[::1]:1", "xds:///service"}) {
+    ClientOptions options;
+    options.target = target;
+    EXPECT_TRUE(options.Validate().ok()) << target;
+  }
+  for (const char* target : {"h", "h:", "h:http", "h:0", "h:65536", ":", "::1", "[::1]", "dns:h",
+                             "dns://", "dns:///h"}) {
+    ClientOptions options;
+    options.target = target;
+    EXPECT_TRUE(absl::IsInvalidArgument(options.Validate())) << target;
+  }
+}
+
 using ::testing::HasSubstr;
 
 class ClientTest : public ::testing::Test {

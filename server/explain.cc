@@ -9,6 +9,7 @@
 #include "core/base/stopwatch.h"
 #include "core/tree/plan_picture.h"
 #include "core/tree/tree_plan.h"
+#include "server/planned_work.h"
 #include "server/response_encoder.h"
 #include "server/violations.h"
 #include "server/wire_reader.h"
@@ -75,6 +76,7 @@ absl::StatusOr<v1::ExplainResponse> ExplainRequest(const ExplainFields& fields,
   *response.mutable_stats() = PlanStats(plan.counts(), plan.route());
   response.mutable_stats()->set_parts(static_cast<uint64_t>(plan.num_parts()));
   response.mutable_stats()->set_plan_ms(plan_ms);
+  *response.mutable_work() = PlanWork(plan, request.job.outputs, *request.model);
 
   const PathBatch& batch = plan.batch();
   std::vector<std::string> ids;

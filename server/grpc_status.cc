@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "core/base/logging.h"
 #include "core/base/status_details.h"
@@ -91,14 +92,16 @@ absl::Status WithDetail(absl::Status status, const google::protobuf::MessageLite
   return status;
 }
 
-absl::Status UnknownModelError(absl::string_view name) {
+absl::Status UnknownModelError(absl::string_view name, absl::Span<const std::string> loaded) {
   const std::string quoted = QuotedForError(name);
   google::rpc::ResourceInfo resource;
   resource.set_resource_type("canopy.v1.Model");
   resource.set_resource_name(quoted);
   resource.set_description("no model of this name is loaded");
-  return WithDetail(absl::NotFoundError(absl::StrCat("model: \"", quoted, "\" is not loaded")),
-                    resource);
+  return WithDetail(
+      absl::NotFoundError(absl::StrCat("model: \"", quoted,
+                                       "\" is not loaded; loaded: ", absl::StrJoin(loaded, ", "))),
+      resource);
 }
 
 std::string QuotedForError(absl::string_view text) {

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "grpcpp/support/status.h"
 
@@ -26,8 +27,8 @@ inline constexpr char kErrorDomain[] = "canopy.v1";
 // `status` with a google.rpc detail message that ToWireError passes on.
 absl::Status WithDetail(absl::Status status, const google::protobuf::MessageLite& detail);
 
-// NOT_FOUND with google.rpc.ResourceInfo for a model that is not loaded.
-absl::Status UnknownModelError(absl::string_view name);
+// NOT_FOUND with google.rpc.ResourceInfo for a model that is not among the `loaded` ones.
+absl::Status UnknownModelError(absl::string_view name, absl::Span<const std::string> loaded);
 
 // Text from a client, fit for an error or a log line: printable, at most 128 bytes of it.
 std::string QuotedForError(absl::string_view text);

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -21,11 +22,17 @@ namespace {
 constexpr int kBacklog = 1'024;
 constexpr int kExhaustedWaitMs = 100;
 
-absl::Status BindError(absl::string_view address) {
-  return absl::UnavailableError(absl::StrCat("cannot listen on ", address));
+absl::Status BindError(absl::string_view address, absl::string_view reason) {
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ", reason));
 }
 
-// A listening socket on the first of the addresses that can be bound; -1 = none can.
+absl::Status BindError(absl::string_view address, int error) {
+  return BindError(address, error == EADDRINUSE ? "address already in use"
+                                                : std::generic_category().message(error));
+}
+
+// A listening socket on the first of the addresses that can be bound; -1 = none can, and errno says
+// why the last cannot.
 int Bind(const addrinfo* addresses) {
   for (const addrinfo* entry = addresses; entry != nullptr; entry = entry->ai_next) {
     const int fd = socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -37,7 +44,9 @@ int Bind(const addrinfo* addresses) {
         bind(fd, entry->ai_addr, entry->ai_addrlen) == 0 && listen(fd, kBacklog) == 0) {
       return fd;
     }
+    const int error = errno;
     close(fd);
+    errno = error;
   }
   return -1;
 }
@@ -62,25 +71,27 @@ bool IsExhausted(int error) {
 absl::StatusOr<std::unique_ptr<ListenSocket>> ListenSocket::Open(const std::string& address) {
   const auto parts = SplitAddress(address);
   if (!parts.has_value()) {
-    return BindError(address);
+    return BindError(address, "not HOST:PORT");
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* addresses = nullptr;
-  if (getaddrinfo(parts->host.c_str(), absl::StrCat(parts->port).c_str(), &hints, &addresses) !=
-      0) {
-    return BindError(address);
+  if (const int error =
+          getaddrinfo(parts->host.c_str(), absl::StrCat(parts->port).c_str(), &hints, &addresses);
+      error != 0) {
+    return BindError(address, gai_strerror(error));
   }
   const absl::Cleanup free_addresses = [addresses] { freeaddrinfo(addresses); };
   const int fd = Bind(addresses);
   if (fd < 0) {
-    return BindError(address);
+    return BindError(address, errno);
   }
   const int stop_fd = eventfd(0, EFD_CLOEXEC);
   if (stop_fd < 0) {
+    const int error = errno;
     close(fd);
-    return BindError(address);
+    return BindError(address, error);
   }
   return std::unique_ptr<ListenSocket>(
       new ListenSocket(fd, stop_fd, WithPort(address, BoundPort(fd))));

@@ -12,7 +12,7 @@ namespace canopy::server {
 // A listening socket and a way to stop the threads that wait for it. Thread-safe.
 class ListenSocket {
  public:
-  // Binds HOST:PORT, port 0 = any free one. UNAVAILABLE when it cannot.
+  // Binds HOST:PORT, port 0 = any free one. UNAVAILABLE with the reason when it cannot.
   static absl::StatusOr<std::unique_ptr<ListenSocket>> Open(const std::string& address);
   ~ListenSocket();
   ListenSocket(const ListenSocket&) = delete;

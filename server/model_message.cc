@@ -31,6 +31,7 @@ v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
   }
   model.set_vocabulary_hash(info.vocabulary_hash);
   model.set_build(kVersion);
+  model.set_num_labels(static_cast<uint64_t>(info.num_labels));
   return model;
 }
 

@@ -1,6 +1,7 @@
 #include "server/output_checks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -94,17 +95,44 @@ absl::Status CheckHeads(const OutputsFields& outputs, const ModelInfo& model) {
   return violations.ToStatus();
 }
 
-absl::Status CheckAnswerSize(const OutputSelection& outputs, const ModelInfo& model,
-                             const PathBatch& batch) {
+std::vector<std::string> OutputNames(const OutputSelection& outputs) {
+  std::vector<std::string> names;
+  const std::pair<const char*, bool> fields[] = {
+      {"vectors", outputs.vectors},
+      {"scores", outputs.scores},
+      {"token_logprobs", outputs.token_logprobs},
+      {"entropy", outputs.entropy},
+      {"vocab_range", outputs.vocab_range},
+      {"values", outputs.values},
+      {"top_logprobs", outputs.top_logprobs > 0},
+  };
+  for (const auto& [name, asked] : fields) {
+    if (asked) {
+      names.emplace_back(name);
+    }
+  }
+  return names;
+}
+
+int64_t AnswerBytes(const OutputSelection& outputs, const ModelInfo& model,
+                    const PathBatch& batch) {
   int64_t total = 0;
-  OutputBytes largest = {"", 0};
   for (const OutputBytes& output : BytesByOutput(outputs, model, batch)) {
     total = SaturatingAdd(total, output.bytes);
-    largest = output.bytes > largest.bytes ? output : largest;
   }
+  return total;
+}
+
+absl::Status CheckAnswerSize(const OutputSelection& outputs, const ModelInfo& model,
+                             const PathBatch& batch) {
+  const int64_t total = AnswerBytes(outputs, model, batch);
   Violations violations;
   if (total > kMaxAnswerBytes) {
-    violations.Add(largest.field,
+    const std::vector<OutputBytes> parts = BytesByOutput(outputs, model, batch);
+    const auto largest = std::max_element(
+        parts.begin(), parts.end(),
+        [](const OutputBytes& left, const OutputBytes& right) { return left.bytes < right.bytes; });
+    violations.Add(largest->field,
                    absl::StrCat(total, " bytes of vectors and per-token lists exceed the ",
                                 kMaxAnswerBytes, " of one answer"));
   }

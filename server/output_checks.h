@@ -23,6 +23,13 @@ std::vector<std::string> HeadNames(const ModelInfo& model);
 // INVALID_ARGUMENT, a violation for each output that the model has no head for.
 absl::Status CheckHeads(const OutputsFields& outputs, const ModelInfo& model);
 
+// Names of Outputs' fields that an answer has.
+std::vector<std::string> OutputNames(const OutputSelection& outputs);
+
+// Bytes of vectors and per-token lists in the answer for `batch`, as they count against
+// kMaxAnswerBytes.
+int64_t AnswerBytes(const OutputSelection& outputs, const ModelInfo& model, const PathBatch& batch);
+
 // INVALID_ARGUMENT when the answer for `batch` would exceed kMaxAnswerBytes, naming the output that
 // takes most.
 absl::Status CheckAnswerSize(const OutputSelection& outputs, const ModelInfo& model,

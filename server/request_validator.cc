@@ -201,10 +201,7 @@ absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,
   CANOPY_ASSIGN_OR_RETURN(request.head, ReadRequestHead(message));
   const RequestHead& head = request.head;
   CANOPY_RETURN_IF_ERROR(CheckCounts(head.counts, limits));
-  request.model = find_model(head.model);
-  if (request.model == nullptr) {
-    return UnknownModelError(head.model);
-  }
+  CANOPY_ASSIGN_OR_RETURN(request.model, find_model(head.model));
   const ModelInfo& model = *request.model;
 
   Violations violations;

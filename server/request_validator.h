@@ -41,8 +41,9 @@ struct PreparedRequest {
   std::shared_ptr<const ModelInfo> model;
 };
 
-// The model of this name, '' = the first; null = not loaded.
-using ModelLookup = absl::FunctionRef<std::shared_ptr<const ModelInfo>(absl::string_view)>;
+// The model of this name, '' = the first; NOT_FOUND when it is not loaded.
+using ModelLookup =
+    absl::FunctionRef<absl::StatusOr<std::shared_ptr<const ModelInfo>>(absl::string_view)>;
 
 // `message` must outlive the result.
 absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,6 +34,19 @@ grpc::ByteBuffer ToByteBuffer(const google::protobuf::MessageLite& message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+absl::StatusOr<std::shared_ptr<const ModelInfo>> FindModel(const Engine& engine,
+                                                           absl::string_view name) {
+  std::shared_ptr<const ModelInfo> model = engine.FindModel(name);
+  if (model == nullptr) {
+    std::vector<std::string> loaded;
+    for (const auto& info : engine.models()) {
+      loaded.push_back(info->name);
+    }
+    return UnknownModelError(name, loaded);
+  }
+  return model;
+}
+
 // One Score call.
 class ScoreCall final : public CallReactor {
  public:
@@ -48,7 +62,7 @@ class ScoreCall final : public CallReactor {
     message_ = SingleSlice(bytes);
     absl::StatusOr<PreparedRequest> request =
         PrepareRequest(ViewOf(message_), context().request_limits,
-                       [engine](absl::string_view name) { return engine->FindModel(name); });
+                       [engine](absl::string_view name) { return FindModel(*engine, name); });
     if (!request.ok()) {
       Answer(request.status());
       return;
@@ -141,7 +155,7 @@ class ExplainCall final : public CallReactor {
     fields_ = *fields;
     absl::StatusOr<PreparedRequest> request =
         PrepareRequest(fields_.request, context().request_limits,
-                       [this](absl::string_view name) { return engine_->FindModel(name); });
+                       [this](absl::string_view name) { return FindModel(*engine_, name); });
     if (!request.ok()) {
       return request.status();
     }
@@ -212,10 +226,8 @@ absl::StatusOr<absl::string_view> ReadModelName(absl::string_view message) {
 
 absl::StatusOr<v1::Model> DescribeModel(absl::string_view message, const ServingState& serving) {
   CANOPY_ASSIGN_OR_RETURN(const absl::string_view name, ReadModelName(message));
-  const std::shared_ptr<const ModelInfo> info = serving.engine->FindModel(name);
-  if (info == nullptr) {
-    return UnknownModelError(name);
-  }
+  CANOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelInfo> info,
+                          FindModel(*serving.engine, name));
   return ModelMessage(*info, serving.limits);
 }
 

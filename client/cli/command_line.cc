@@ -2,13 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/flags/commandlineflag.h"
-#include "absl/flags/reflection.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
-#include "client/cli/flags.h"
+#include "client/cli/flag_reader.h"
 
 namespace canopy::client {
 namespace {
@@ -77,18 +73,18 @@ constexpr FlagUse kFlags[] = {
     {"packing", kRequests},
     {"max_mask_bytes", kRequests},
     {"priority", kScore},
-    {"scores", kScore},
-    {"probabilities", kScore},
-    {"vectors", kScore},
-    {"vector_dtype", kScore},
-    {"normalize", kScore},
-    {"token_logprobs", kScore},
-    {"entropy", kScore},
-    {"vocab_range", kScore},
-    {"values", kScore},
-    {"top_logprobs", kScore},
-    {"scope", kScore},
-    {"temperature", kScore},
+    {"scores", kRequests},
+    {"probabilities", kRequests},
+    {"vectors", kRequests},
+    {"vector_dtype", kRequests},
+    {"normalize", kRequests},
+    {"token_logprobs", kRequests},
+    {"entropy", kRequests},
+    {"vocab_range", kRequests},
+    {"values", kRequests},
+    {"top_logprobs", kRequests},
+    {"scope", kRequests},
+    {"temperature", kRequests},
 };
 
 const FlagUse* FindFlag(absl::string_view name) {
@@ -108,128 +104,40 @@ unsigned TakerBit(const Command& command) { return 1U << (&command - std::begin(
 
 absl::Status Usage(absl::string_view problem) { return absl::InvalidArgumentError(problem); }
 
-bool IsBool(absl::string_view name) {
-  return FindFlag(name) != nullptr && absl::FindCommandLineFlag(name)->IsOfType<bool>();
-}
-
-// Arguments one after the other, and what has been made of them.
-class Reader {
- public:
-  explicit Reader(absl::Span<const std::string> arguments) : rest_(arguments) {}
-
-  absl::Status Read() {
-    while (!rest_.empty()) {
-      const std::string& argument = rest_.front();
-      rest_.remove_prefix(1);
-      if (argument == "--") {
-        positional_.insert(positional_.end(), rest_.begin(), rest_.end());
-        break;
-      }
-      if (argument == "-h" || argument == "--help") {
-        help_ = true;
-      } else if (absl::StartsWith(argument, "-") && argument != "-") {
-        if (absl::Status status = ReadFlag(argument); !status.ok()) {
-          return status;
-        }
-      } else {
-        positional_.push_back(argument);
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  const std::vector<std::string>& positional() const { return positional_; }
-  const std::vector<const FlagUse*>& flags() const { return flags_; }
-  bool help() const { return help_; }
-
- private:
-  absl::Status ReadFlag(absl::string_view argument) {
-    absl::string_view name = argument;
-    absl::ConsumePrefix(&name, "-");
-    absl::ConsumePrefix(&name, "-");
-    const size_t equals = name.find('=');
-    std::string value;
-    if (equals != absl::string_view::npos) {
-      value = std::string(name.substr(equals + 1));
-      name = name.substr(0, equals);
-    } else if (IsBool(name)) {
-      value = "true";
-    } else if (IsBool(absl::StripPrefix(name, "no"))) {
-      name = absl::StripPrefix(name, "no");
-      value = "false";
-    } else if (FindFlag(name) != nullptr) {
-      if (rest_.empty()) {
-        return Usage(absl::StrCat("--", name, " needs a value"));
-      }
-      value = rest_.front();
-      rest_.remove_prefix(1);
-    }
-    return SetFlag(name, value);
-  }
-
-  absl::Status SetFlag(absl::string_view name, const std::string& value) {
-    const FlagUse* flag = FindFlag(name);
-    if (flag == nullptr) {
-      return Usage(absl::StrCat("unknown flag --", name));
-    }
-    flags_.push_back(flag);
-    std::string problem;
-    if (!absl::FindCommandLineFlag(name)->ParseFrom(value, &problem)) {
-      return Usage(absl::StrCat("--", name, ": '", value, "' is not a value of this flag"));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Span<const std::string> rest_;
-  std::vector<std::string> positional_;
-  std::vector<const FlagUse*> flags_;
-  bool help_ = false;
-};
-
-void ResetFlags() {
-  for (const FlagUse& flag : kFlags) {
-    absl::CommandLineFlag* abseil_flag = absl::FindCommandLineFlag(flag.name);
-    std::string problem;
-    abseil_flag->ParseFrom(abseil_flag->DefaultValue(), &problem);
-  }
-}
-
-std::string FlagsHelp(unsigned takers) {
-  std::string text = "Flags:\n";
+// The names of the flags that one of `takers` takes.
+std::vector<absl::string_view> NamesOf(unsigned takers) {
+  std::vector<absl::string_view> names;
   for (const FlagUse& flag : kFlags) {
     if ((flag.takers & takers) != 0) {
-      const absl::CommandLineFlag* abseil_flag = absl::FindCommandLineFlag(flag.name);
-      const std::string named = absl::StrCat("--", flag.name, "=", abseil_flag->DefaultValue());
-      absl::StrAppendFormat(&text, "  %-30s %s\n", named, abseil_flag->Help());
+      names.push_back(flag.name);
     }
   }
-  return text;
+  return names;
 }
 
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string> arguments) {
-  ResetFlags();
-  Reader reader(arguments);
-  if (absl::Status status = reader.Read(); !status.ok()) {
-    return status;
+  const absl::StatusOr<Arguments> read = ReadArguments(arguments, NamesOf(kAll));
+  if (!read.ok()) {
+    return read.status();
   }
   CommandLine line;
-  line.help = reader.help();
-  if (reader.positional().empty()) {
+  line.help = read->help;
+  if (read->positional.empty()) {
     return line.help ? absl::StatusOr<CommandLine>(line) : Usage("a command is needed");
   }
-  const Command* command = FindCommand(reader.positional().front());
+  const Command* command = FindCommand(read->positional.front());
   if (command == nullptr) {
-    return Usage(absl::StrCat("unknown command '", reader.positional().front(), "'"));
+    return Usage(absl::StrCat("unknown command '", read->positional.front(), "'"));
   }
-  for (const FlagUse* flag : reader.flags()) {
-    if ((flag->takers & TakerBit(*command)) == 0) {
-      return Usage(absl::StrCat("--", flag->name, " is no flag of `", command->name, "`"));
+  for (const std::string& flag : read->flags) {
+    if ((FindFlag(flag)->takers & TakerBit(*command)) == 0) {
+      return Usage(absl::StrCat("--", flag, " is no flag of `", command->name, "`"));
     }
   }
   line.command = std::string(command->name);
-  line.files.assign(reader.positional().begin() + 1, reader.positional().end());
+  line.files.assign(read->positional.begin() + 1, read->positional.end());
   const size_t most_files = command->takes_file ? 1 : 0;
   if (line.files.size() > most_files) {
     return Usage(absl::StrCat("unexpected argument '", line.files[most_files], "'"));
@@ -241,8 +149,8 @@ std::string HelpText(absl::string_view command_name) {
   const Command* command = FindCommand(command_name);
   if (command != nullptr) {
     return absl::StrCat(command->usage, "\n  ", command->summary, "\n\n", command->details,
-                        command->details.empty() ? "" : "\n", FlagsHelp(TakerBit(*command)), "\n",
-                        kExitCodes);
+                        command->details.empty() ? "" : "\n",
+                        FlagsHelp(NamesOf(TakerBit(*command))), "\n", kExitCodes);
   }
   std::string text = "canopy COMMAND [flags]: asks a Canopy server.\n\nCommands:\n";
   for (const Command& each : kCommands) {

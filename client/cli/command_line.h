@@ -1,5 +1,4 @@
-// Reads the arguments of `canopy`: the command, its flags and its file. Abseil's own parser ends
-// the process on a bad flag; this one returns a status, so that usage errors have their exit code.
+// Reads the arguments of `canopy`: the command, its flags and its file.
 #ifndef CLIENT_CLI_COMMAND_LINE_H_
 #define CLIENT_CLI_COMMAND_LINE_H_
 

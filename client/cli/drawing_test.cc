@@ -24,11 +24,50 @@ TEST(ScoreTablesTest, ShowsEveryOutput) {
 *     1  blue            3   2.5000       0.8100  ################  -0.2500        2.0000  -3.0000 3.0000      0.7000  float32[2] norm 2.0000
       2  red             4   0.5000       0.1100  ##                -1.5000        1.5000  -4.0000 4.0000      0.2000  float32[2] norm 1.0000
       3  #2              2  -0.1250       0.0800  ##                                                                   float32[2] norm 1.0000
+`-- 0..1  [5 6]  <- #2
+    |-- 2..3  [7 8]  <- red
+    |       token              7          8
+    |       logprob      -1.0000    -0.5000
+    |       entropy       2.0000     1.0000
+    |       min logit    -3.0000    -4.0000
+    |       max logit     3.0000     4.0000
+    |       value         0.1000     0.2000
+    |       top 1      7 -1.0000  8 -0.5000
+    |       top 2      9 -1.5000
+    `-- 2  [9]  <- blue
+            token              9
+            logprob      -0.2500
+            entropy       2.0000
+            min logit    -3.0000
+            max logit     3.0000
+            value         0.7000
+            top 1      9 -0.2500
+            top 2      7 -1.0000
 
 question odd (boolean): true (probability of true 0.7500)
    rank  candidate  tokens    score  probability  distribution     logprob  mean entropy     logit range  last value                  vector
 *     1  yes             3   1.0000       0.7500  ###############  -3.0000        1.5000  -2.0000 2.0000      0.1000  float32[2] norm 5.0000
       2  no              2  -0.1000       0.2500  #####            -4.0000        1.0000  -1.0000 1.0000      0.9000  float32[2] norm 0.7071
+`-- 0  [1]
+    |   token       1
+    |   value  0.3000
+    |-- 1..2  [2 3]  <- yes
+    |       token              2          3
+    |       logprob      -1.0000    -2.0000
+    |       entropy       1.0000     2.0000
+    |       min logit    -1.0000    -2.0000
+    |       max logit     1.0000     2.0000
+    |       value         0.2000     0.1000
+    |       top 1      2 -1.0000  3 -2.0000
+    `-- 1  [4]  <- no
+            token              4
+            logprob      -4.0000
+            entropy       1.0000
+            min logit    -1.0000
+            max logit     1.0000
+            value         0.9000
+            top 1      2 -1.0000
+            top 2      4 -4.0000
 
 model   demo  version 3  fingerprint 9f86d081884c7d65
 route   backend segmented  policy reference  reason -  layout flat  parts 1
@@ -127,6 +166,44 @@ TEST(ScoreTablesTest, LevelsLabelsAndVectorsAloneHaveNoWinner) {
 )");
 }
 
+// Under scope path a shared prefix is scored once, however many candidates have it in their lists.
+TEST(ScoreTablesTest, LongRunsAndListsAreCutAndCounted) {
+  v1::ScoreRequest request;
+  v1::Question* question = request.add_questions();
+  for (int token = 0; token < 70; ++token) {
+    question->mutable_prefix()->add_ids(token);
+  }
+  v1::ScoreResponse response;
+  v1::QuestionResult* result = response.add_results();
+  for (int c = 0; c < 2; ++c) {
+    question->add_candidates()->mutable_tokens()->add_ids(100 + c);
+    v1::CandidateResult* candidate = result->add_candidates();
+    candidate->set_tokens(71);
+    candidate->set_first_scored_token(1);
+    for (int token = 1; token <= 70; ++token) {
+      candidate->add_token_logprobs(-0.5F * static_cast<float>(token));
+      v1::TopLogprobs* top = candidate->add_top_logprobs();
+      for (int rank = 0; rank < 7; ++rank) {
+        top->add_ids(rank);
+        top->add_logprobs(-1);
+      }
+    }
+  }
+  const std::string text = ScoreTables(request, response, kPlain);
+  EXPECT_THAT(text, HasSubstr(R"(
+    |   token           57         58         59         60         61         62         63         64
+    |   logprob   -28.5000   -29.0000   -29.5000   -30.0000   -30.5000   -31.0000   -31.5000   -32.0000
+    |   top 1    0 -1.0000 )"));
+  EXPECT_THAT(text, HasSubstr("    |   and 5 more tokens (--format=json)\n"));
+  EXPECT_THAT(text, HasSubstr("    |   and 2 more top tokens (--format=json)\n"));
+  EXPECT_THAT(text, Not(HasSubstr("-32.5000")));
+  // Each candidate's own token, and the prefix but once.
+  for (const char* once : {"token          100\n", "token          101\n", " -0.5000  "}) {
+    EXPECT_EQ(text.find(once), text.rfind(once)) << once;
+    EXPECT_THAT(text, HasSubstr(once));
+  }
+}
+
 TEST(ScoreTablesTest, ColoursTheWinner) {
   EXPECT_THAT(ScoreTables(SampleRequest(), SampleResponse(), Palette(true)),
               HasSubstr("\x1b[1;32m*     1  blue "));
@@ -157,8 +234,9 @@ question odd: 2 candidates, 4 tokens instead of 5
     `-- 1  [4]  <- no
 
 route   backend path  policy reference  reason small_batch  layout flat  parts 0
-tokens  path 20  input 14  unique 9  computed 0  saved -
+tokens  path 20  input 14  unique 9  computed 14  saved 0.0%
 ms      decode 0.000  queue 0.000  plan 0.500  device 0.000  encode 0.000  total 0.500
+planned outputs scores token_logprobs  rows: 5 endpoints, 6 distributions, 0 values  answer 24 bytes
 )");
 }
 
@@ -212,6 +290,7 @@ parameters           1234567
 hidden_size          64
 vocab_size           259
 max_path_tokens      2048
+num_labels           1
 heads                vectors reward
 dtype                float32
 device               cpu

@@ -28,6 +28,7 @@ std::vector<std::pair<std::string, std::string>> Properties(const v1::Model& mod
       {"hidden_size", absl::StrCat(model.hidden_size())},
       {"vocab_size", absl::StrCat(model.vocab_size())},
       {"max_path_tokens", absl::StrCat(model.max_path_tokens())},
+      {"num_labels", absl::StrCat(model.num_labels())},
       {"heads", absl::StrJoin(model.heads(), " ")},
       {"dtype", model.dtype()},
       {"device", model.device()},

@@ -186,8 +186,13 @@ class Session {
     if (details.retry_after.has_value()) {
       streams_.err << "  retry after " << absl::FormatDuration(*details.retry_after) << "\n";
     }
-    const bool never_reached = absl::IsDeadlineExceeded(status) && !client_->Connected();
-    return absl::IsUnavailable(status) || never_reached ? kUnreachable : kRefused;
+    const bool unavailable = absl::IsUnavailable(status);
+    const bool reached = client_->Connected();
+    if (unavailable && !reached) {
+      streams_.err << "  is canopy_server running at "
+                   << EscapeForTerminal(absl::GetFlag(FLAGS_server)) << "?\n";
+    }
+    return unavailable || (absl::IsDeadlineExceeded(status) && !reached) ? kUnreachable : kRefused;
   }
 
   const CommandLine line_;

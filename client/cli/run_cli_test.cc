@@ -24,6 +24,7 @@ namespace canopy::client {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -158,6 +159,19 @@ TEST_F(RunCliTest, OutputFlagsReachTheRequest) {
   EXPECT_FALSE(received_.outputs().scores());
 }
 
+TEST_F(RunCliTest, ExplainPlansTheOutputsAskedFor) {
+  v1::ScoreRequest planned;
+  const auto explain = server_.explain;
+  server_.explain = [&](grpc::ServerContext* context, const v1::ExplainRequest& request,
+                        v1::ExplainResponse* response) {
+    planned = request.request();
+    return explain(context, request, response);
+  };
+  EXPECT_EQ(Run({"explain", "--token_logprobs", "--scope=path"}).code, kOk);
+  EXPECT_TRUE(planned.outputs().token_logprobs());
+  EXPECT_EQ(planned.outputs().scope(), v1::SCOPE_PATH);
+}
+
 TEST_F(RunCliTest, FlagsDoNotOutliveARun) {
   Run({"score", "--model=m", "--temperature=0.5", "--scores"});
   Run({"score"});
@@ -286,6 +300,7 @@ TEST(RunCliUnreachableTest, NoServerIsExitCode3) {
     std::ostringstream err;
     EXPECT_EQ(RunCli({command, "--server=" + target}, {in, out, err}), kUnreachable);
     EXPECT_THAT(err.str(), StartsWith("canopy: UNAVAILABLE: "));
+    EXPECT_THAT(err.str(), EndsWith("\n  is canopy_server running at " + target + "?\n"));
     EXPECT_THAT(out.str(), IsEmpty());
   }
 }
@@ -325,6 +340,16 @@ TEST(RunCliUnreachableTest, DeadlineBeforeAnyConnectionIsExitCode3) {
   EXPECT_THAT(err.str(), StartsWith("canopy: DEADLINE_EXCEEDED: "));
 }
 
+TEST_F(RunCliTest, AServerThatRefusesIsRunning) {
+  server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
+                     v1::ScoreResponse* /*response*/) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+  };
+  const Result result = Run({"score"});
+  EXPECT_EQ(result.code, kUnreachable);
+  EXPECT_EQ(result.err, "canopy: UNAVAILABLE: draining\n");
+}
+
 TEST_F(RunCliTest, DeadlineOfASlowServerIsExitCode1) {
   server_.score = [](grpc::ServerContext* context, const v1::ScoreRequest& /*request*/,
                      v1::ScoreResponse* /*response*/) {
@@ -358,36 +383,42 @@ TEST_P(UsageTest, IsExitCode2WithOneClearLine) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, UsageTest,
-    ::testing::Values(UsageCase{{}, "a command is needed"},
-                      UsageCase{{"--scores"}, "a command is needed"},
-                      UsageCase{{"guess"}, "unknown command 'guess'"},
-                      UsageCase{{"score", "--guess"}, "unknown flag --guess"},
-                      UsageCase{{"score", "--guess=1"}, "unknown flag --guess"},
-                      UsageCase{{"score", "--v=1"}, "unknown flag --v"},
-                      UsageCase{{"score", "--scores=perhaps"}, "--scores: 'perhaps'"},
-                      UsageCase{{"score", "--deadline=soon"}, "--deadline: 'soon'"},
-                      UsageCase{{"score", "--deadline=0s"}, "deadline 0 must be positive"},
-                      UsageCase{{"score", "--deadline=inf"}, "deadline inf must be positive"},
-                      UsageCase{{"score", "--server="}, "target is empty"},
-                      UsageCase{{"score", "--model"}, "--model needs a value"},
-                      UsageCase{{"score", "--backend=fast"},
-                                "--backend: 'fast' is not one of auto|dense|segmented|path|fused"},
-                      UsageCase{{"score", "--temperature=warm"}, "--temperature: 'warm'"},
-                      UsageCase{{"score", "--max_mask_bytes=1.5"}, "--max_mask_bytes: '1.5'"},
-                      UsageCase{{"score", "--format=xml"},
-                                "--format: 'xml' is not one of table|json"},
-                      UsageCase{{"score", "--color=red"}, "--color: 'red' is not one of"},
-                      UsageCase{{"score", "--svg=x"}, "--svg is no flag of `score`"},
-                      UsageCase{{"explain", "--vectors"}, "--vectors is no flag of `explain`"},
-                      UsageCase{{"model", "--backend=dense"}, "--backend is no flag of `model`"},
-                      UsageCase{{"health", "--model=m"}, "--model is no flag of `health`"},
-                      UsageCase{{"health", "file"}, "unexpected argument 'file'"},
-                      UsageCase{{"score", "a", "b"}, "unexpected argument 'b'"},
-                      UsageCase{{"score", "a", "--input=b"}, "--input and a file are both given"},
-                      UsageCase{{"score", "/nonexistent/x"}, "cannot read '/nonexistent/x'"},
-                      UsageCase{{"score", "--", "--x\x1b"}, "cannot read '--x\\x1b'"},
-                      UsageCase{{"score"}, "stdin: no questions", "\n"},
-                      UsageCase{{"score"}, "stdin: line 1: column 1: not JSON", "x"}));
+    ::testing::Values(
+        UsageCase{{}, "a command is needed"}, UsageCase{{"--scores"}, "a command is needed"},
+        UsageCase{{"guess"}, "unknown command 'guess'"},
+        UsageCase{{"score", "--guess"}, "unknown flag --guess"},
+        UsageCase{{"score", "--guess=1"}, "unknown flag --guess"},
+        UsageCase{{"score", "--v=1"}, "unknown flag --v"},
+        UsageCase{{"score", "--scores=perhaps"}, "--scores: 'perhaps'"},
+        UsageCase{{"score", "--deadline=soon"}, "--deadline: 'soon'"},
+        UsageCase{{"score", "--deadline=0s"}, "deadline 0 must be positive"},
+        UsageCase{{"score", "--deadline=inf"}, "deadline inf must be positive"},
+        UsageCase{{"score", "--server="}, "target is empty"},
+        UsageCase{{"score", "--model"}, "--model needs a value"},
+        UsageCase{{"score", "--backend=fast"},
+                  "--backend: 'fast' is not one of auto|dense|segmented|path|fused"},
+        UsageCase{{"score", "--temperature=warm"}, "--temperature: 'warm'"},
+        UsageCase{{"score", "--max_mask_bytes=1.5"}, "--max_mask_bytes: '1.5'"},
+        UsageCase{{"score", "--format=xml"}, "--format: 'xml' is not one of table|json"},
+        UsageCase{{"score", "--color=red"}, "--color: 'red' is not one of"},
+        UsageCase{{"score", "--svg=x"}, "--svg is no flag of `score`"},
+        UsageCase{{"explain", "--priority=low"}, "--priority is no flag of `explain`"},
+        UsageCase{{"score", "--server=127.0.0.1"},
+                  "target '127.0.0.1' has no port from 1 to 65535: give HOST:PORT"},
+        UsageCase{{"score", "--server=dns:///canopy"}, "has no port"},
+        UsageCase{{"score", "--server=[::1]"}, "has no port"},
+        UsageCase{{"score", "--server=::1"}, "has no port"},
+        UsageCase{{"score", "--server=host:0"}, "has no port"},
+        UsageCase{{"score", "--server=host:65536"}, "has no port"},
+        UsageCase{{"model", "--backend=dense"}, "--backend is no flag of `model`"},
+        UsageCase{{"health", "--model=m"}, "--model is no flag of `health`"},
+        UsageCase{{"health", "file"}, "unexpected argument 'file'"},
+        UsageCase{{"score", "a", "b"}, "unexpected argument 'b'"},
+        UsageCase{{"score", "a", "--input=b"}, "--input and a file are both given"},
+        UsageCase{{"score", "/nonexistent/x"}, "cannot read '/nonexistent/x'"},
+        UsageCase{{"score", "--", "--x\x1b"}, "cannot read '--x\\x1b'"},
+        UsageCase{{"score"}, "stdin: no questions", "\n"},
+        UsageCase{{"score"}, "stdin: line 1: column 1: not JSON", "x"}));
 
 TEST(HelpTest, NamesCommandsFlagsAndExitCodes) {
   for (const auto& [arguments, text] :

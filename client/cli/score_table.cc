@@ -12,7 +12,10 @@
 #include "client/cli/score_columns.h"
 #include "client/cli/stats_lines.h"
 #include "client/cli/text_table.h"
+#include "client/cli/token_lines.h"
+#include "client/cli/tree_drawing.h"
 #include "client/enum_names.h"
+#include "client/path_tree.h"
 
 namespace canopy::client {
 namespace {
@@ -123,7 +126,12 @@ std::string ScoreTables(const v1::ScoreRequest& request, const v1::ScoreResponse
         absl::StrCat("question ", ShownId(result.id(), i), " (",
                      EnumName(request.questions(i).kind()), ")", Answer(result));
     absl::StrAppend(&text, palette.Heading(title), "\n",
-                    QuestionTable(result, columns, first_row, palette), "\n");
+                    QuestionTable(result, columns, first_row, palette));
+    if (HasTokenOutputs(result)) {
+      const v1::QuestionTree tree = BuildPathTree(request.questions(i));
+      text += DrawTree(request.questions(i), tree, TokenLines(tree, result), palette);
+    }
+    text += "\n";
     first_row += result.candidates_size();
   }
   absl::StrAppend(&text, palette.Dim("model   "), EscapeAndElide(response.model(), 40),

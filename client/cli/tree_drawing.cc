@@ -57,21 +57,6 @@ std::vector<int> LastChildren(const v1::QuestionTree& tree) {
   return last_children;
 }
 
-void DrawTree(const v1::Question& question, const v1::QuestionTree& tree, const Palette& palette,
-              std::string* drawing) {
-  const std::vector<int> last_children = LastChildren(tree);
-  // What stands left of a node's children: the rails of ancestors that have siblings to come.
-  std::vector<std::string> rails(tree.nodes_size() + 1);
-  for (int i = 0; i < tree.nodes_size(); ++i) {
-    const v1::TreeNode& node = tree.nodes(i);
-    const std::string& left = rails[node.parent() + 1];
-    const bool is_last = last_children[node.parent() + 1] == i;
-    absl::StrAppend(drawing, left, is_last ? "`-- " : "|-- ", palette.Dim(Positions(node)), "  ",
-                    Tokens(node), Endpoints(question, node, palette), "\n");
-    rails[i + 1] = left + (is_last ? "    " : "|   ");
-  }
-}
-
 uint64_t NumUniqueTokens(const v1::QuestionTree& tree) {
   uint64_t count = 0;
   for (const v1::TreeNode& node : tree.nodes()) {
@@ -88,7 +73,42 @@ uint64_t NumInputTokens(const v1::Question& question) {
   return count;
 }
 
+// What the outputs would take, and the footer with the savings that are planned.
+std::string PlanLines(const v1::ExplainResponse& response, const Palette& palette) {
+  const v1::PlannedWork& work = response.work();
+  v1::Stats stats = response.stats();
+  stats.set_computed_tokens(work.computed_tokens());
+  return absl::StrCat(StatsLines(stats, palette), palette.Dim("planned "), "outputs ",
+                      work.outputs().empty() ? "-" : absl::StrJoin(work.outputs(), " "),
+                      "  rows: ", work.endpoint_rows(), " endpoints, ", work.distribution_rows(),
+                      " distributions, ", work.value_rows(), " values  answer ",
+                      work.answer_bytes(), " bytes\n");
+}
+
 }  // namespace
+
+std::string DrawTree(const v1::Question& question, const v1::QuestionTree& tree,
+                     const std::vector<std::vector<std::string>>& details, const Palette& palette) {
+  const std::vector<int> last_children = LastChildren(tree);
+  std::string drawing;
+  // What stands left of a node's children: the rails of ancestors that have siblings to come.
+  std::vector<std::string> rails(tree.nodes_size() + 1);
+  for (int i = 0; i < tree.nodes_size(); ++i) {
+    const v1::TreeNode& node = tree.nodes(i);
+    const std::string& left = rails[node.parent() + 1];
+    const bool is_last = last_children[node.parent() + 1] == i;
+    absl::StrAppend(&drawing, left, is_last ? "`-- " : "|-- ", palette.Dim(Positions(node)), "  ",
+                    Tokens(node), Endpoints(question, node, palette), "\n");
+    rails[i + 1] = left + (is_last ? "    " : "|   ");
+    if (!details.empty()) {
+      const char* rail = last_children[i + 1] >= 0 ? "|   " : "    ";
+      for (const std::string& line : details[i]) {
+        absl::StrAppend(&drawing, rails[i + 1], rail, line, "\n");
+      }
+    }
+  }
+  return drawing;
+}
 
 std::string DrawTrees(const v1::ScoreRequest& request, const v1::ExplainResponse& response,
                       const Palette& palette) {
@@ -100,10 +120,9 @@ std::string DrawTrees(const v1::ScoreRequest& request, const v1::ExplainResponse
         "question ", ShownId(question.id(), i), ": ", question.candidates_size(), " candidates, ",
         NumUniqueTokens(tree), " tokens instead of ", NumInputTokens(question));
     absl::StrAppend(&drawing, palette.Heading(title), "\n");
-    DrawTree(question, tree, palette, &drawing);
-    drawing += "\n";
+    absl::StrAppend(&drawing, DrawTree(question, tree, {}, palette), "\n");
   }
-  return drawing + StatsLines(response.stats(), palette);
+  return drawing + PlanLines(response, palette);
 }
 
 }  // namespace canopy::client

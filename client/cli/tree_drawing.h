@@ -3,13 +3,19 @@
 #define CLIENT_CLI_TREE_DRAWING_H_
 
 #include <string>
+#include <vector>
 
 #include "canopy/v1/scorer.pb.h"
 #include "client/cli/terminal_text.h"
 
 namespace canopy::client {
 
-// A line a run of tokens, with its positions and the candidates that end there, then the footer:
+// Lines of one question's tree; `details`, where not empty, has the lines to put below each node.
+std::string DrawTree(const v1::Question& question, const v1::QuestionTree& tree,
+                     const std::vector<std::vector<std::string>>& details, const Palette& palette);
+
+// A line a run of tokens, with its positions and the candidates that end there, then the footer
+// with the work that is planned:
 //   question q1: 2 candidates, 4 tokens instead of 6
 //   `-- 0..1  [5 6]
 //       |-- 2     [7]  <- yes

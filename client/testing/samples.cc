@@ -103,7 +103,11 @@ constexpr char kExplanation[] = R"(
     nodes { parent: 0 start_depth: 1 tokens: [2, 3] candidates: 0 }
     nodes { parent: 0 start_depth: 1 tokens: 4 candidates: 1 }
   }
-  svg: "<svg/>")";
+  svg: "<svg/>"
+  work {
+    outputs: ["scores", "token_logprobs"] computed_tokens: 14 endpoint_rows: 5
+    distribution_rows: 6 value_rows: 0 answer_bytes: 24
+  })";
 
 constexpr char kModel[] = R"(
   name: "demo" version: 3 fingerprint: "9f86d081884c7d65" architecture: "Qwen3ForCausalLM"
@@ -111,7 +115,7 @@ constexpr char kModel[] = R"(
   heads: ["vectors", "reward"] dtype: "float32" device: "cpu" support: "tree"
   default_policy: POLICY_REFERENCE
   limits { key: "max_questions" value: 4096 } limits { key: "max_paths" value: 65536 }
-  vocabulary_hash: "" build: "0.1")";
+  vocabulary_hash: "" build: "0.1" num_labels: 1)";
 
 }  // namespace
 

@@ -281,7 +281,8 @@ std::vector<ErrorCase> HeadCases() {
 std::vector<ErrorCase> StateCases() {
   return {
       {"unknown model", [](auto* r) { r->set_model("nobody"); }, Code::NOT_FOUND, "",
-       "model: \"nobody\" is not loaded"},
+       "model: \"nobody\" is not loaded; loaded: reward, labels, vectors, path, decision, "
+       "language"},
       {"newer version", [](auto* r) { r->set_min_model_version(2); }, Code::FAILED_PRECONDITION, "",
        "min_model_version: 2 of model reward is not loaded; the loaded version is 1"},
       {"largest version", [](auto* r) { r->set_min_model_version(~uint64_t{0}); },

@@ -200,6 +200,15 @@ TEST(StartTest, WrongValuesStopItWithOneLineAndTwo) {
   }
 }
 
+TEST(StartTest, ATakenPortStopsItWithOneLineAndTwo) {
+  Child first({"--model=reward", "--listen=127.0.0.1:0"});
+  const std::string address = first.AwaitAddress();
+  Child second({"--model=reward", "--listen=" + address});
+  EXPECT_EQ(second.Wait(), 2);
+  EXPECT_EQ(second.errors(),
+            "canopy_server: cannot listen on " + address + ": address already in use\n");
+}
+
 TEST(StartTest, ModelsThatDoNotLoadStopItWithTwo) {
   Child child({"--model=nothing", "--listen=127.0.0.1:0"});
   EXPECT_EQ(child.Wait(), 2);

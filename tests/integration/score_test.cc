@@ -2,7 +2,9 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -316,6 +318,78 @@ TEST(ExplainTest, PlansAndDrawsWithoutRunning) {
   request.set_svg(false);
   ASSERT_TRUE(Succeeded(server.Explain(request, &response)));
   EXPECT_THAT(response.svg(), IsEmpty());
+}
+
+// What the outputs of `request` read when nothing is computed twice: of one forward of its forest,
+// or (`shared` is false) of every path alone.
+v1::PlannedWork ExpectedRows(const v1::ScoreRequest& request, bool shared) {
+  using Row =
+      std::pair<int, std::vector<int32_t>>;  // where it may be shared, and the path up to it
+  std::set<Row> endpoints;
+  std::set<Row> contexts;
+  std::set<Row> values;
+  int num_paths = 0;
+  for (int q = 0; q < request.questions_size(); ++q) {
+    const v1::Question& question = request.questions(q);
+    for (int c = 0; c < question.candidates_size(); ++c, ++num_paths) {
+      const int scope = shared ? q : num_paths;
+      const std::vector<int32_t> path = PathOf(question, c);
+      const bool whole = request.outputs().scope() == v1::SCOPE_PATH;
+      endpoints.emplace(scope, path);
+      for (size_t token = whole ? 0 : question.prefix().ids_size(); token < path.size(); ++token) {
+        values.emplace(scope, std::vector<int32_t>(path.begin(), path.begin() + token + 1));
+        if (token > 0) {
+          contexts.emplace(scope, std::vector<int32_t>(path.begin(), path.begin() + token));
+        }
+      }
+    }
+  }
+  v1::PlannedWork work;
+  work.set_endpoint_rows(endpoints.size());
+  work.set_distribution_rows(contexts.size());
+  work.set_value_rows(values.size());
+  return work;
+}
+
+TEST(ExplainTest, PlansTheWorkThatScoreDoes) {
+  TestServer server;
+  uint32_t seed = 40;
+  for (const v1::Backend backend : {v1::BACKEND_DENSE, v1::BACKEND_SEGMENTED, v1::BACKEND_PATH}) {
+    for (const v1::Scope scope : {v1::SCOPE_CANDIDATE, v1::SCOPE_PATH}) {
+      v1::ExplainRequest explain;
+      v1::ScoreRequest* request = explain.mutable_request();
+      *request = RandomRequest(++seed, 13);
+      request->set_model("language");
+      request->mutable_routing()->set_backend(backend);
+      request->mutable_outputs()->set_scope(scope);
+      request->mutable_outputs()->set_vectors(true);
+      request->mutable_outputs()->set_token_logprobs(true);
+      request->mutable_outputs()->set_entropy(true);
+      request->mutable_outputs()->set_values(true);
+      v1::ExplainResponse planned;
+      ASSERT_TRUE(server.Explain(explain, &planned).ok());
+      v1::ScoreResponse scored;
+      ASSERT_TRUE(server.Score(*request, &scored).ok());
+      const bool shared = scored.stats().backend() != v1::BACKEND_PATH;
+      SCOPED_TRACE(absl::StrCat("seed ", seed, " ", planned.work().ShortDebugString()));
+
+      const v1::PlannedWork expected = ExpectedRows(*request, shared);
+      const v1::PlannedWork& work = planned.work();
+      EXPECT_THAT(work.outputs(), ElementsAre("vectors", "token_logprobs", "entropy", "values"));
+      EXPECT_EQ(work.computed_tokens(), scored.stats().computed_tokens());
+      EXPECT_EQ(work.endpoint_rows(), expected.endpoint_rows());
+      EXPECT_EQ(work.distribution_rows(), expected.distribution_rows());
+      EXPECT_EQ(work.value_rows(), expected.value_rows());
+      uint64_t answer_bytes = scored.vectors().data().size();
+      for (const v1::QuestionResult& question : scored.results()) {
+        for (const v1::CandidateResult& candidate : question.candidates()) {
+          answer_bytes += 4 * (candidate.token_logprobs_size() + candidate.entropy_size() +
+                               candidate.values_size());
+        }
+      }
+      EXPECT_EQ(work.answer_bytes(), answer_bytes);
+    }
+  }
 }
 
 TEST(ExplainTest, DrawsAtMostTheRunsAskedFor) {
