@@ -1,9 +1,9 @@
-"""Runs the requests of docs/OUTPUTS.md against real servers.
+"""Runs the commands of docs/OUTPUTS.md and docs/LOAD.md against real servers.
 
 A block of ```sh whose first line is `# ./dev serve FLAGS` runs beside a server with these flags;
-`canopy` stands for the client. When a block of ```text follows, each of its lines appears in the
-output, in that order; `...` stands for anything, and numbers with a fraction may differ as much as
-sums in another order do: processors and thread counts change it.
+`canopy` and `canopy_load` stand for the programs. When a block of ```text follows, each of its
+lines appears in the output, in that order; `...` stands for anything, and numbers with a fraction
+may differ as much as sums in another order do: processors and thread counts change it.
 """
 
 import math
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = ROOT / "docs/OUTPUTS.md"
-SERVER, CLIENT = (Path(path).absolute() for path in sys.argv[1:3])
+PAGES: Final = (ROOT / "docs/OUTPUTS.md", ROOT / "docs/LOAD.md")
+SERVER, CLIENT, LOAD = (Path(path).absolute() for path in sys.argv[1:4])
 RUN_SECONDS: Final = 120
 BLOCK: Final = re.compile(
     r"^```sh\n# \./dev serve (?P<flags>[^\n]*)\n(?P<script>.*?)^```$"
@@ -75,13 +75,19 @@ def missing_lines(expected: str, output: str) -> list[str]:
 
 class PageTest(unittest.TestCase):
     def test_every_request_runs_and_prints_what_the_page_shows(self) -> None:
-        blocks = list(BLOCK.finditer(PAGE.read_text(encoding="utf-8")))
-        self.assertGreater(len(blocks), 2)
+        blocks: list[re.Match[str]] = []
+        for page in PAGES:
+            found = list(BLOCK.finditer(page.read_text(encoding="utf-8")))
+            self.assertGreater(len(found), 2, page)
+            blocks.extend(found)
         for block in blocks:
             with self.subTest(script=block["script"]), Server(block["flags"]) as address:
-                client = f'canopy() {{ "{CLIENT}" "$1" --server={address} "${{@:2}}"; }}\n'
+                programs = (
+                    f'canopy() {{ "{CLIENT}" "$1" --server={address} "${{@:2}}"; }}\n'
+                    f'canopy_load() {{ "{LOAD}" --targets={address} "$@"; }}\n'
+                )
                 done = subprocess.run(
-                    ["bash", "-euo", "pipefail", "-c", client + block["script"]],
+                    ["bash", "-euo", "pipefail", "-c", programs + block["script"]],
                     cwd=ROOT,
                     env={**os.environ, "LC_ALL": "C.UTF-8"},
                     capture_output=True,

@@ -1,0 +1,34 @@
+#include "client/load/load_result.h"
+
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+
+namespace canopy::client {
+
+void Interval::Merge(const Interval& other) {
+  answered += other.answered;
+  refused += other.refused;
+  given_up += other.given_up;
+  candidates += other.candidates;
+  latency.Merge(other.latency);
+}
+
+double LoadResult::PerSecond(uint64_t count) const {
+  return elapsed <= absl::ZeroDuration()
+             ? 0
+             : static_cast<double>(count) / absl::ToDoubleSeconds(elapsed);
+}
+
+absl::Status LoadResult::CheckTotals() const {
+  const uint64_t candidates =
+      std::accumulate(ledger.candidates.begin(), ledger.candidates.end(), uint64_t{0});
+  if (ledger.total() == started && candidates == started_candidates) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat("totals do not add up: ", started, " calls with ",
+                                          started_candidates, " candidates started, ",
+                                          ledger.total(), " with ", candidates, " ended"));
+}
+
+}  // namespace canopy::client

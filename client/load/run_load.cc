@@ -1,0 +1,320 @@
+#include "client/load/run_load.h"
+
+#include <fstream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/flag_reader.h"
+#include "client/cli/terminal_text.h"
+#include "client/client.h"
+#include "client/load/expected_answers.h"
+#include "client/load/load_driver.h"
+#include "client/load/load_flags.h"
+#include "client/load/load_options.h"
+#include "client/load/rate_search.h"
+#include "client/load/report.h"
+
+namespace canopy::client {
+namespace {
+
+constexpr absl::Duration kProgressInterval = absl::Seconds(1);
+// A rate holds only when the server also answers: of refusals, and of calls left behind.
+constexpr double kMostErrors = 0.001;
+constexpr double kLeastOfRate = 0.95;
+
+// As ` 12s  1,234 requests/s  p50 1.2 ms  p99 4.5 ms  in flight 64  refused 0`.
+std::string ProgressLine(const Interval& interval) {
+  const double seconds = absl::ToDoubleSeconds(interval.end - interval.begin);
+  return absl::StrFormat(
+      "%4.0fs  %8.1f requests/s  %10.1f candidates/s  p50 %.2f ms  p99 %.2f ms  in flight %d  "
+      "refused %d",
+      absl::ToDoubleSeconds(interval.end), static_cast<double>(interval.answered) / seconds,
+      static_cast<double>(interval.candidates) / seconds,
+      absl::ToDoubleMilliseconds(interval.latency.Quantile(0.5)),
+      absl::ToDoubleMilliseconds(interval.latency.Quantile(0.99)), interval.in_flight,
+      interval.refused);
+}
+
+class Program {
+ public:
+  Program(LoadOptions options, std::vector<std::pair<std::string, std::string>> settings,
+          const LoadStreams& streams)
+      : options_(std::move(options)), streams_(streams) {
+    context_.settings = std::move(settings);
+    const std::string progress = absl::GetFlag(FLAGS_progress);
+    shows_progress_ = progress == "always" || (progress == "auto" && streams.err_is_terminal);
+    context_.load = Describe(options_);
+    context_.verified = options_.driver.verify;
+    context_.latency_goal = options_.driver.latency_goal;
+    context_.has_goal = context_.latency_goal != absl::InfiniteDuration();
+    context_.started_at = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
+  }
+
+  LoadExit Run() {
+    if (const LoadExit met = MeetServers(); met != kLoadOk) {
+      return met;
+    }
+    if (const LoadExit made = MakePool(); made != kLoadOk) {
+      return made;
+    }
+    LoadResult result;
+    bool found = true;
+    if (options_.search) {
+      found = Search(&result);
+    } else {
+      result = RunOnce(options_.rate);
+    }
+    return Report(result, found);
+  }
+
+ private:
+  LoadExit Fail(LoadExit code, absl::string_view problem) {
+    streams_.err << "canopy_load: " << EscapeForTerminal(problem) << "\n";
+    return code;
+  }
+
+  LoadExit FailCall(const std::string& address, const absl::Status& status) {
+    const bool unreachable = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    return Fail(
+        unreachable ? kLoadUnreachable : kLoadFailed,
+        absl::StrCat(address, ": ", absl::StatusCodeToString(status.code()), ": ", status.message(),
+                     unreachable ? "; is canopy_server running there?" : ""));
+  }
+
+  // Every target must answer, and with the same model where answers are compared.
+  LoadExit MeetServers() {
+    for (const Target& target : options_.driver.targets) {
+      ClientOptions client_options = options_.driver.client;
+      client_options.target = target.address;
+      auto client = Client::Create(client_options);
+      if (!client.ok()) {
+        return Fail(kLoadUsage, client.status().message());
+      }
+      v1::GetModelRequest request;
+      request.set_name(options_.pool.head.model());
+      const absl::StatusOr<v1::Model> model = (*client)->GetModel(request);
+      if (!model.ok()) {
+        return FailCall(target.address, model.status());
+      }
+      if (first_client_ == nullptr) {
+        first_client_ = *std::move(client);
+        context_.model = *model;
+      } else if (options_.driver.verify && model->fingerprint() != context_.model.fingerprint()) {
+        return Fail(
+            kLoadFailed,
+            absl::StrCat(target.address, " serves weights ", model->fingerprint(), ", others ",
+                         context_.model.fingerprint(), ": their answers cannot be compared"));
+      }
+    }
+    return kLoadOk;
+  }
+
+  LoadExit MakePool() {
+    PoolOptions pool_options = options_.pool;
+    pool_options.vocab_size = context_.model.vocab_size();
+    pool_options.max_path_tokens = context_.model.max_path_tokens();
+    absl::StatusOr<RequestPool> pool = absl::UnknownError("");
+    if (options_.kind == LoadKind::kTrace) {
+      std::ifstream file(options_.trace_file);
+      pool = file ? RequestPool::FromTrace(file, pool_options, &trace_)
+                  : absl::InvalidArgumentError("cannot be read");
+    } else {
+      pool = RequestPool::FromMix(options_.mix, pool_options);
+    }
+    if (!pool.ok()) {
+      return Fail(kLoadUsage,
+                  absl::StrCat(options_.kind == LoadKind::kTrace
+                                   ? absl::StrCat("--trace '", options_.trace_file, "': ")
+                                   : "--shapes: ",
+                               pool.status().message()));
+    }
+    pool_ = std::make_unique<RequestPool>(*std::move(pool));
+    if (options_.driver.verify) {
+      Note(absl::StrCat("computing the answers of ", pool_->size(), " requests path by path"));
+      if (absl::Status status = ExpectAnswers(first_client_.get(), pool_.get()); !status.ok()) {
+        return FailCall(options_.driver.targets[0].address, status);
+      }
+    }
+    return kLoadOk;
+  }
+
+  void Note(absl::string_view text) {
+    if (shows_progress_) {
+      streams_.err << "canopy_load: " << text << "\n" << std::flush;
+    }
+  }
+
+  bool interrupted() const { return streams_.interrupted != nullptr && *streams_.interrupted; }
+
+  LoadResult RunOnce(double rate) {
+    DriverOptions driver_options = options_.driver;
+    driver_options.arrivals = MakeArrivals(options_, rate, trace_);
+    LoadDriver driver(driver_options, pool_.get());
+    std::vector<Interval> intervals;
+    driver.Start();
+    while (!driver.WaitUntilDone(kProgressInterval)) {
+      intervals.push_back(driver.TakeInterval());
+      ShowProgress(intervals.back());
+      if (interrupted()) {
+        driver.Stop();
+      }
+    }
+    intervals.push_back(driver.TakeInterval());
+    if (shows_progress_ && streams_.err_is_terminal) {
+      streams_.err << "\r\x1b[K" << std::flush;
+    }
+    LoadResult result = driver.Finish();
+    result.intervals = std::move(intervals);
+    return result;
+  }
+
+  void ShowProgress(const Interval& interval) {
+    if (shows_progress_) {
+      streams_.err << (streams_.err_is_terminal ? "\r\x1b[K" : "") << ProgressLine(interval)
+                   << (streams_.err_is_terminal ? "" : "\n") << std::flush;
+    }
+  }
+
+  // Leaves the result of the best rate, or of the last that failed where none held.
+  bool Search(LoadResult* result) {
+    RateSearchOptions search;
+    search.first_rate = options_.rate;
+    bool found = false;
+    const double best = SearchRate(search, [&](double rate) {
+      if (interrupted()) {
+        return false;
+      }
+      LoadResult run = RunOnce(rate);
+      const absl::Duration latency = run.total.latency.Quantile(options_.goal_quantile);
+      const double achieved = run.PerSecond(run.total.num(Fate::kAnswered));
+      const bool met = run.total.num(Fate::kAnswered) > 0 && latency <= context_.latency_goal &&
+                       run.total.error_share() <= kMostErrors && achieved >= kLeastOfRate * rate &&
+                       run.wrong_answers.empty();
+      absl::string_view verdict = met ? "holds" : "does not hold";
+      streams_.out << absl::StrFormat("rate %10.1f  answered %10.1f  quantile %.3f ms  %s\n", rate,
+                                      achieved, absl::ToDoubleMilliseconds(latency), verdict)
+                   << std::flush;
+      if (met || !found) {
+        *result = std::move(run);
+      }
+      found = found || met;
+      return met;
+    });
+    context_.load = absl::StrCat(context_.load, "; the highest rate within the goal: ",
+                                 absl::StrFormat("%.1f", best), " requests a second");
+    streams_.out << absl::StrFormat("highest rate within the goal: %.1f requests a second\n\n",
+                                    best);
+    return found;
+  }
+
+  bool Write(const std::string& flag, const std::string& path, const std::string& text) {
+    if (path.empty()) {
+      return true;
+    }
+    if (path == "-") {
+      streams_.out << text << std::flush;
+      return static_cast<bool>(streams_.out);
+    }
+    std::ofstream file(path, std::ios::binary);
+    file << text << std::flush;
+    if (!file) {
+      Fail(kLoadUsage, absl::StrCat("cannot write --", flag, " file '", path, "'"));
+    }
+    return static_cast<bool>(file);
+  }
+
+  LoadExit Report(const LoadResult& result, bool found) {
+    context_.missed_thresholds = MissedThresholds(options_.thresholds, FiguresOf(result));
+    const std::string json_file = absl::GetFlag(FLAGS_json);
+    if (json_file != "-") {
+      streams_.out << context_.load << "\n\n" << ReportText(result, context_) << std::flush;
+    }
+    const bool written = Write("json", json_file, ReportJson(result, context_)) &&
+                         Write("csv", absl::GetFlag(FLAGS_csv), ReportCsv(result)) &&
+                         Write("html", absl::GetFlag(FLAGS_html), ReportHtml(result, context_));
+    if (const absl::Status totals = result.CheckTotals(); !totals.ok()) {
+      return Fail(kLoadWrong, totals.message());
+    }
+    if (!result.wrong_answers.empty()) {
+      return Fail(kLoadWrong, absl::StrCat("wrong answer: ", result.wrong_answers[0]));
+    }
+    if (!written) {
+      return kLoadUsage;
+    }
+    if (result.total.num(Fate::kAnswered) == 0) {
+      return Fail(kLoadFailed, "no call was answered after the warm-up");
+    }
+    return found && context_.missed_thresholds.empty() ? kLoadOk : kLoadMissed;
+  }
+
+  const LoadOptions options_;
+  const LoadStreams& streams_;
+  ReportContext context_;
+  bool shows_progress_ = false;
+  std::unique_ptr<Client> first_client_;
+  std::unique_ptr<RequestPool> pool_;
+  std::vector<absl::Duration> trace_;
+};
+
+std::string HelpText() {
+  std::string text =
+      "canopy_load [flags]: sends load to Canopy servers, checks every answer and measures.\n\n" +
+      FlagsHelp(LoadFlagNames()) + "\nShapes:\n";
+  for (const Shape& shape : NamedShapes()) {
+    absl::StrAppendFormat(&text, "  %-14s %s\n", shape.name, shape.description);
+  }
+  return text +
+         "  QxC:P+T        Q questions of P tokens, C candidates of T each, as 4x8:100+16\n\n"
+         "Exit codes: 0 ok; 1 refused, or nothing was answered; 2 usage: bad flag, trace or file;\n"
+         "  3 a server cannot be reached; 4 a threshold was missed, or no rate met the goal;\n"
+         "  5 an answer was wrong, or the totals do not add up.\n"
+         "The report goes to stdout; errors and progress go to stderr. SIGINT ends sending, and "
+         "reports.\n";
+}
+
+// Flags that were given, with their values.
+std::vector<std::pair<std::string, std::string>> Settings(const std::vector<std::string>& flags) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const std::string& flag : flags) {
+    settings.emplace_back(flag, absl::FindCommandLineFlag(flag)->CurrentValue());
+  }
+  return settings;
+}
+
+}  // namespace
+
+LoadExit RunLoad(absl::Span<const std::string> arguments, const LoadStreams& streams) {
+  const absl::StatusOr<Arguments> read = ReadArguments(arguments, LoadFlagNames());
+  absl::Status status = read.status();
+  if (status.ok() && read->help) {
+    streams.out << HelpText() << std::flush;
+    return streams.out ? kLoadOk : kLoadUsage;
+  }
+  if (status.ok() && !read->positional.empty()) {
+    status =
+        absl::InvalidArgumentError(absl::StrCat("unexpected argument '", read->positional[0], "'"));
+  }
+  const std::string progress = absl::GetFlag(FLAGS_progress);
+  if (status.ok() && progress != "auto" && progress != "always" && progress != "never") {
+    status = absl::InvalidArgumentError(
+        absl::StrCat("--progress: '", progress, "' is not one of auto|always|never"));
+  }
+  absl::StatusOr<LoadOptions> options = absl::UnknownError("");
+  if (status.ok()) {
+    options = LoadOptionsFromFlags();
+    status = options.status();
+  }
+  if (!status.ok()) {
+    streams.err << "canopy_load: " << EscapeForTerminal(status.message())
+                << "\nTry: canopy_load --help\n";
+    return kLoadUsage;
+  }
+  return Program(*std::move(options), Settings(read->flags), streams).Run();
+}
+
+}  // namespace canopy::client
