@@ -16,7 +16,8 @@ constexpr int64_t kMaskRowAlignment = 16;
 
 }  // namespace
 
-DenseAttention::DenseAttention(const at::Tensor& exit, at::ScalarType dtype) {
+DenseAttention::DenseAttention(const at::Tensor& exit, at::ScalarType dtype, double dropout)
+    : dropout_(dropout) {
   const int64_t rows = exit.size(0);
   const int64_t columns = exit.size(1);
   const at::Tensor index = at::arange(columns, exit.options());
@@ -34,7 +35,7 @@ at::Tensor DenseAttention::Forward(const at::Tensor& q, const at::Tensor& k,
   const int64_t rows = mask_.size(0);
   const int64_t columns = mask_.size(3);
   return MaskedAttention(q.unflatten(0, {rows, columns}), k.unflatten(0, {rows, columns}),
-                         v.unflatten(0, {rows, columns}), mask_)
+                         v.unflatten(0, {rows, columns}), mask_, dropout_)
       .flatten(0, 1);
 }
 

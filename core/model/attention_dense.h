@@ -12,12 +12,13 @@ class DenseAttention : public AttentionBackend {
  public:
   // `exit` [rows, columns] int32: token i of a row reads token j exactly when j <= i <= exit[j].
   // `dtype` is that of the tensors to come.
-  DenseAttention(const at::Tensor& exit, at::ScalarType dtype);
+  DenseAttention(const at::Tensor& exit, at::ScalarType dtype, double dropout = 0);
 
   at::Tensor Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const override;
 
  private:
   at::Tensor mask_;  // [rows, 1, columns, columns], 0 or -inf
+  double dropout_;
 };
 
 }  // namespace canopy

@@ -9,8 +9,8 @@ at::Tensor PathAttention::Forward(const at::Tensor& q, const at::Tensor& k,
   const at::Tensor queries = q.unflatten(0, {rows_, columns_});
   const at::Tensor keys = k.unflatten(0, {rows_, columns_});
   const at::Tensor values = v.unflatten(0, {rows_, columns_});
-  return (window_ > 0 ? SlidingAttention(queries, keys, values, window_)
-                      : CausalAttention(queries, keys, values))
+  return (window_ > 0 ? SlidingAttention(queries, keys, values, window_, dropout_)
+                      : CausalAttention(queries, keys, values, dropout_))
       .flatten(0, 1);
 }
 

@@ -12,8 +12,8 @@ namespace canopy {
 class PathAttention : public AttentionBackend {
  public:
   // A token reads the last `window` tokens up to itself; 0 = all.
-  PathAttention(int64_t rows, int64_t columns, int64_t window = 0)
-      : rows_(rows), columns_(columns), window_(window) {}
+  PathAttention(int64_t rows, int64_t columns, int64_t window = 0, double dropout = 0)
+      : rows_(rows), columns_(columns), window_(window), dropout_(dropout) {}
 
   at::Tensor Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const override;
 
@@ -21,6 +21,7 @@ class PathAttention : public AttentionBackend {
   const int64_t rows_;
   const int64_t columns_;
   const int64_t window_;
+  const double dropout_;
 };
 
 }  // namespace canopy

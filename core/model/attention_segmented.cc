@@ -17,9 +17,10 @@ at::Tensor Gather(const at::Tensor& source, const at::Tensor& index) {
 }  // namespace
 
 SegmentedAttention::SegmentedAttention(std::vector<DeviceSegmentGroup> groups, at::Tensor restore,
-                                       int64_t max_gathered_bytes)
+                                       double dropout, int64_t max_gathered_bytes)
     : groups_(std::move(groups)),
       restore_(std::move(restore)),
+      dropout_(dropout),
       max_gathered_bytes_(max_gathered_bytes) {}
 
 at::Tensor SegmentedAttention::Forward(const at::Tensor& q, const at::Tensor& k,
@@ -35,7 +36,7 @@ at::Tensor SegmentedAttention::Forward(const at::Tensor& q, const at::Tensor& k,
       const int64_t size = std::min(chunk, chains - begin);
       const at::Tensor keys = group.keys.narrow(0, begin, size);
       outputs.push_back(CausalAttention(Gather(q, group.queries.narrow(0, begin, size)),
-                                        Gather(k, keys), Gather(v, keys))
+                                        Gather(k, keys), Gather(v, keys), dropout_)
                             .flatten(0, 1));
     }
   }

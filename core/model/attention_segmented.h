@@ -25,7 +25,7 @@ class SegmentedAttention : public AttentionBackend {
   static constexpr int64_t kMaxGatheredBytes = int64_t{1} << 30;
 
   // `restore` [tokens] int32: where a slot's output stands among the groups' rows, concatenated.
-  SegmentedAttention(std::vector<DeviceSegmentGroup> groups, at::Tensor restore,
+  SegmentedAttention(std::vector<DeviceSegmentGroup> groups, at::Tensor restore, double dropout = 0,
                      int64_t max_gathered_bytes = kMaxGatheredBytes);
 
   at::Tensor Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const override;
@@ -33,6 +33,7 @@ class SegmentedAttention : public AttentionBackend {
  private:
   const std::vector<DeviceSegmentGroup> groups_;
   const at::Tensor restore_;
+  const double dropout_;
   const int64_t max_gathered_bytes_;
 };
 

@@ -128,7 +128,7 @@ double LargestError(const TreePlan& plan, const Inputs& inputs, const at::Tensor
 
 TreeContext ContextOf(const TreePlan& plan, const Heads& heads) {
   const RotaryFrequencies frequencies = {at::arange(1, heads.dim / 2 + 1, at::kFloat).reciprocal()};
-  auto context = TreeContext::Create(plan, plan.endpoints, frequencies, at::kFloat);
+  auto context = TreeContext::Create(plan, plan.endpoints, {frequencies, at::kFloat, 0, {}});
   EXPECT_TRUE(context.ok()) << context.status();
   return *std::move(context);
 }
@@ -176,7 +176,7 @@ TEST(SegmentedAttentionTest, ChunksOfChainsGiveTheSameUpToRounding) {
   const at::Tensor whole =
       SegmentedAttention(groups, restore).Forward(inputs.q, inputs.k, inputs.v);
   for (const int64_t max_gathered_bytes : {int64_t{1}, int64_t{40'000}}) {
-    const SegmentedAttention chunked(groups, restore, max_gathered_bytes);
+    const SegmentedAttention chunked(groups, restore, /*dropout=*/0, max_gathered_bytes);
     const at::Tensor output = chunked.Forward(inputs.q, inputs.k, inputs.v);
     EXPECT_LE(output.sub(whole).abs().max().item<double>(), 1e-6) << max_gathered_bytes;
   }
@@ -236,15 +236,16 @@ TEST(TreeContextTest, RefusesSlotsOutsideTheGridAndBackendsThatAreNotHere) {
   const RotaryFrequencies frequencies = {at::arange(1, 5, at::kFloat)};
   const auto size = static_cast<int32_t>(plan.computed_tokens());
   for (const int32_t slot : {-1, size}) {
-    EXPECT_EQ(TreeContext::Create(plan, {slot}, frequencies, at::kFloat).status(),
+    EXPECT_EQ(TreeContext::Create(plan, {slot}, {frequencies, at::kFloat, 0, {}}).status(),
               absl::InvalidArgumentError(
                   absl::StrCat("output slot ", slot, " is outside the plan's ", size, " slots")));
   }
-  EXPECT_EQ(
-      TreeContext::Create(plan, {0}, frequencies, at::kFloat, /*sliding_window=*/8).status().code(),
-      absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(TreeContext::Create(plan, {0}, {frequencies, at::kFloat, /*sliding_window=*/8, {}})
+                .status()
+                .code(),
+            absl::StatusCode::kFailedPrecondition);
   plan.backend = Backend::kFused;
-  EXPECT_EQ(TreeContext::Create(plan, {0}, frequencies, at::kFloat).status().code(),
+  EXPECT_EQ(TreeContext::Create(plan, {0}, {frequencies, at::kFloat, 0, {}}).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 

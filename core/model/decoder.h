@@ -1,11 +1,9 @@
-// The decoder, written once for every family and attention backend.
+// The decoder, written once for every family, attention backend and use.
 #ifndef CORE_MODEL_DECODER_H_
 #define CORE_MODEL_DECODER_H_
 
 #include "ATen/core/Tensor.h"
-#include "core/model/attention_backend.h"
 #include "core/model/model_config.h"
-#include "core/model/rotary.h"
 #include "core/model/tree_context.h"
 #include "core/model/weights.h"
 
@@ -17,19 +15,13 @@ class Decoder {
   Decoder(const ModelConfig& config, DecoderWeights weights);
 
   // Final-norm hidden states [outputs, hidden] at the context's output slots, in its order and in
-  // the compute dtype. Call in inference mode. Throws LibTorch's errors.
+  // the compute dtype. For a context with training options, differentiable by the weights; else
+  // call in inference mode. Throws LibTorch's errors.
   at::Tensor Forward(const TreeContext& context) const;
 
   const DecoderWeights& weights() const { return weights_; }
 
  private:
-  // hidden [tokens, hidden] -> attention output before its projection, [tokens, query size].
-  at::Tensor Attend(const LayerWeights& layer, const at::Tensor& hidden, const RotaryTables& rotary,
-                    const AttentionBackend& attention) const;
-  // Adds the attention's projection and then the MLP to `hidden` in place; both [rows, ...].
-  void FinishLayer(const LayerWeights& layer, const at::Tensor& attended,
-                   const at::Tensor& hidden) const;
-
   const ModelConfig config_;
   const DecoderWeights weights_;
 };

@@ -106,7 +106,8 @@ std::unique_ptr<FusedDecoder> MakeFused(const ModelConfig& config, const Decoder
 
 at::Tensor RunPaths(const ModelConfig& config, const DecoderWeights& weights,
                     const TreePlan& plan) {
-  const auto context = TreeContext::Create(plan, plan.endpoints, weights.rotary, at::kFloat);
+  const auto context =
+      TreeContext::Create(plan, plan.endpoints, {weights.rotary, at::kFloat, 0, {}});
   EXPECT_TRUE(context.ok()) << context.status();
   return Decoder(config, weights).Forward(*context);
 }

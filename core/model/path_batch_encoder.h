@@ -6,6 +6,7 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
+#include "core/model/trainable_encoder.h"
 #include "core/model/tree_encoder.h"
 #include "core/tree/path_batch.h"
 #include "core/tree/route.h"
@@ -19,6 +20,12 @@ namespace canopy {
 // RequestPlan::Create and TreeEncoder::Encode return.
 absl::StatusOr<at::Tensor> EncodePathBatch(const TreeEncoder& encoder, const PaddedPaths& padded,
                                            RouteOptions options, int64_t max_batch_tokens);
+
+// The same, differentiable, by TrainableEncoder::Encode.
+absl::StatusOr<at::Tensor> EncodePathBatch(const TrainableEncoder& encoder,
+                                           const PaddedPaths& padded, RouteOptions options,
+                                           int64_t max_batch_tokens,
+                                           const TrainingOptions& training);
 
 }  // namespace canopy
 

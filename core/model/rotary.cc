@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ATen/ops/arange.h"
+#include "ATen/ops/cat.h"
 #include "ATen/ops/cos.h"
 #include "ATen/ops/empty_like.h"
 #include "ATen/ops/mul.h"
@@ -108,6 +109,15 @@ at::Tensor ApplyRotary(const at::Tensor& x, const RotaryTables& tables) {
   at::mul_out(turned_first, first, tables.cos).addcmul_(second, tables.sin, -1);
   at::mul_out(turned_second, second, tables.cos).addcmul_(first, tables.sin);
   return turned;
+}
+
+at::Tensor ApplyRotaryForTraining(const at::Tensor& x, const RotaryTables& tables) {
+  const int64_t half = x.size(-1) / 2;
+  const at::Tensor first = x.narrow(-1, 0, half);
+  const at::Tensor second = x.narrow(-1, half, half);
+  return at::cat({first.mul(tables.cos).sub(second.mul(tables.sin)),
+                  second.mul(tables.cos).add(first.mul(tables.sin))},
+                 -1);
 }
 
 }  // namespace canopy

@@ -31,8 +31,11 @@ RotaryTables MakeRotaryTables(const at::Tensor& position_ids, const RotaryFreque
                               at::ScalarType dtype);
 
 // Turns the pair (i, i + head dim / 2) of each head by its token's angle i. x [tokens, heads, head
-// dim]. Throws LibTorch's errors.
+// dim]. Not differentiable: writes into the result's halves. Throws LibTorch's errors.
 at::Tensor ApplyRotary(const at::Tensor& x, const RotaryTables& tables);
+
+// The same, differentiable, at the price of a copy. Of the wider type of the two.
+at::Tensor ApplyRotaryForTraining(const at::Tensor& x, const RotaryTables& tables);
 
 }  // namespace canopy
 

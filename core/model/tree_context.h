@@ -4,31 +4,43 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "ATen/core/Tensor.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/model/attention_backend.h"
 #include "core/model/rotary.h"
+#include "core/model/training_options.h"
 #include "core/tree/tree_plan.h"
 
 namespace canopy {
 
-// Immutable, for one forward on one thread. Owns its tensors; the plan may go once it is made.
+// INVALID_ARGUMENT for a token outside the vocabulary. On CUDA it would cost the process its
+// device, so whoever runs a plan asks this first.
+absl::Status CheckTokens(absl::Span<const int32_t> tokens, int64_t vocab_size);
+
+struct TreeContextOptions {
+  RotaryFrequencies frequencies;      // on the device
+  at::ScalarType dtype = at::kFloat;  // of the weights
+  int64_t sliding_window = 0;         // that of the model's layers that have one, 0 when none has
+  std::optional<TrainingOptions> training;  // unset = nobody asks for gradients
+};
+
+// Immutable, for one forward on one thread; copies share its tensors. The plan may go once it is
+// made.
 class TreeContext {
  public:
   // Copies the plan's index arrays to the device at once and binds the plan's attention backend.
   // `output_slots` are the grid slots whose hidden states the forward returns.
-  // `frequencies` are on the device; `dtype` is the compute dtype; `sliding_window` is that of the
-  // model's layers that have one, 0 when none has.
-  // INVALID_ARGUMENT for a slot outside the grid; FAILED_PRECONDITION for a backend that is not one
-  // of path, dense and segmented, and for another than path with a sliding window. Throws
-  // LibTorch's errors.
+  // INVALID_ARGUMENT for a slot outside the grid or a dropout that is no share; FAILED_PRECONDITION
+  // for a backend that is not one of path, dense and segmented, and for another than path with a
+  // sliding window. Throws LibTorch's errors.
   static absl::StatusOr<TreeContext> Create(const TreePlan& plan,
                                             absl::Span<const int32_t> output_slots,
-                                            const RotaryFrequencies& frequencies,
-                                            at::ScalarType dtype, int64_t sliding_window = 0);
+                                            const TreeContextOptions& options);
 
   const at::Tensor& token_ids() const { return token_ids_; }        // [tokens] int32
   const at::Tensor& output_slots() const { return output_slots_; }  // [outputs] int32
@@ -36,6 +48,7 @@ class TreeContext {
   const AttentionBackend& attention() const { return *attention_; }
   // Of the layers with a sliding window; only where Create was given one.
   const AttentionBackend& sliding_attention() const { return *sliding_attention_; }
+  const std::optional<TrainingOptions>& training() const { return training_; }
 
  private:
   TreeContext() = default;
@@ -43,8 +56,9 @@ class TreeContext {
   at::Tensor token_ids_;
   at::Tensor output_slots_;
   RotaryTables rotary_;
-  std::unique_ptr<const AttentionBackend> attention_;
-  std::unique_ptr<const AttentionBackend> sliding_attention_;
+  std::shared_ptr<const AttentionBackend> attention_;
+  std::shared_ptr<const AttentionBackend> sliding_attention_;
+  std::optional<TrainingOptions> training_;
 };
 
 }  // namespace canopy

@@ -4,7 +4,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "c10/core/InferenceMode.h"
 #include "core/base/status_macros.h"
 #include "core/model/tree_context.h"
@@ -13,21 +12,6 @@
 #include "core/ops/torch_guard.h"
 
 namespace canopy {
-namespace {
-
-// On CUDA a token outside the table would cost the process its device, so nobody is trusted.
-absl::Status CheckTokens(absl::Span<const int32_t> tokens, int64_t vocab_size) {
-  for (const int32_t token : tokens) {
-    if (token < 0 || token >= vocab_size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("token ", token, " is outside the vocabulary of ", vocab_size));
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
                          const at::TensorOptions& options, const KernelOpsFactory& kernels)
     : config_(config), options_(options), decoder_(config, std::move(weights)) {
@@ -61,8 +45,10 @@ absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
     }
     CANOPY_ASSIGN_OR_RETURN(
         const TreeContext context,
-        TreeContext::Create(plan, slots, decoder_.weights().rotary,
-                            c10::typeMetaToScalarType(options_.dtype()), config_.sliding_window));
+        TreeContext::Create(plan, slots,
+                            {decoder_.weights().rotary, c10::typeMetaToScalarType(options_.dtype()),
+                             config_.sliding_window,
+                             /*training=*/{}}));
     return decoder_.Forward(context);
   });
 }

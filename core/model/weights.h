@@ -3,10 +3,14 @@
 #ifndef CORE_MODEL_WEIGHTS_H_
 #define CORE_MODEL_WEIGHTS_H_
 
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/model/experts.h"
 #include "core/model/model_config.h"
 #include "core/model/rotary.h"
@@ -29,12 +33,19 @@ struct LayerWeights {
   ExpertWeights experts;           // of sparse layers
 };
 
+// The layer's tensors in a fixed order, undefined ones too, and the layer of such a list.
+std::vector<at::Tensor> TensorsOf(const LayerWeights& layer);
+LayerWeights LayerOf(absl::Span<const at::Tensor> tensors);
+
 struct DecoderWeights {
   at::Tensor embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
   at::Tensor final_norm;  // [hidden]
   RotaryFrequencies rotary;
 };
+
+// Tensors by canonical name, as the checkpoint shapes them.
+using ParameterMap = std::map<std::string, at::Tensor, std::less<>>;
 
 // A copy of one tensor (F32, BF16 or F16) with the device and dtype of `options`. Throws LibTorch's
 // errors.
@@ -45,6 +56,15 @@ at::Tensor UploadWeight(const TensorView& view, const at::TensorOptions& options
 absl::StatusOr<DecoderWeights> LoadDecoderWeights(const ModelConfig& config,
                                                   const WeightMap& weights,
                                                   const at::TensorOptions& options);
+
+// The decoder's tensors as leaves that want gradients, copies with the device and dtype of
+// `options`: those of LoadDecoderWeights, one by one. RESOURCE_EXHAUSTED likewise.
+absl::StatusOr<ParameterMap> LoadParameters(const ModelConfig& config, const WeightMap& weights,
+                                            const at::TensorOptions& options);
+
+// What LoadDecoderWeights makes, differentiable by `parameters`, which hold all of LoadParameters.
+// Throws LibTorch's errors.
+DecoderWeights FuseParameters(const ModelConfig& config, const ParameterMap& parameters);
 
 }  // namespace canopy
 

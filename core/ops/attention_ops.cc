@@ -38,12 +38,12 @@ bool FlashOnCuda(const at::Tensor& q) {
 }
 
 at::Tensor Sdpa(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                const std::optional<at::Tensor>& mask) {
+                const std::optional<at::Tensor>& mask, double dropout) {
   const bool shares_heads = q.is_cpu() || (FlashOnCuda(q) && !mask.has_value());
   const at::Tensor keys = shares_heads ? k : ExpandHeads(k, q.size(2));
   const at::Tensor values = shares_heads ? v : ExpandHeads(v, q.size(2));
   return HeadsFirst(at::scaled_dot_product_attention(
-      HeadsFirst(q), HeadsFirst(keys), HeadsFirst(values), mask, /*dropout_p=*/0.0,
+      HeadsFirst(q), HeadsFirst(keys), HeadsFirst(values), mask, dropout,
       /*is_causal=*/!mask.has_value(), Scale(q), /*enable_gqa=*/keys.size(2) != q.size(2)));
 }
 
@@ -55,16 +55,17 @@ at::Tensor LowerRightMask(int64_t queries, int64_t keys, const at::TensorOptions
 
 }  // namespace
 
-at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           double dropout) {
   const int64_t queries = q.size(1);
   const int64_t ancestors = k.size(1) - queries;
   if (ancestors == 0) {
-    return Sdpa(q, k, v, std::nullopt);
+    return Sdpa(q, k, v, std::nullopt, dropout);
   }
   if (FlashOnCuda(q)) {
     // For this function, unlike the public one, causal means aligned to the lower right corner.
     return HeadsFirst(std::get<0>(at::_scaled_dot_product_flash_attention(
-        HeadsFirst(q), HeadsFirst(k), HeadsFirst(v), /*dropout_p=*/0.0, /*is_causal=*/true,
+        HeadsFirst(q), HeadsFirst(k), HeadsFirst(v), dropout, /*is_causal=*/true,
         /*return_debug_mask=*/false, Scale(q))));
   }
   std::vector<at::Tensor> blocks;
@@ -72,16 +73,16 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::T
     const int64_t size = std::min(kMaskedQueryBlock, queries - begin);
     const int64_t keys = ancestors + begin + size;
     blocks.push_back(Sdpa(q.narrow(1, begin, size), k.narrow(1, 0, keys), v.narrow(1, 0, keys),
-                          LowerRightMask(size, keys, q.options())));
+                          LowerRightMask(size, keys, q.options()), dropout));
   }
   return blocks.size() == 1 ? blocks.front() : at::cat(blocks, 1);
 }
 
 at::Tensor SlidingAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            int64_t window) {
+                            int64_t window, double dropout) {
   const int64_t tokens = q.size(1);
   if (window >= tokens) {
-    return CausalAttention(q, k, v);
+    return CausalAttention(q, k, v, dropout);
   }
   std::vector<at::Tensor> blocks;
   for (int64_t begin = 0; begin < tokens; begin += kMaskedQueryBlock) {
@@ -94,14 +95,14 @@ at::Tensor SlidingAttention(const at::Tensor& q, const at::Tensor& k, const at::
             .tril_(begin - first_key - window);
     blocks.push_back(Sdpa(q.narrow(1, begin, size), k.narrow(1, first_key, keys),
                           v.narrow(1, first_key, keys),
-                          LowerRightMask(size, keys, q.options()).add_(passed)));
+                          LowerRightMask(size, keys, q.options()).add_(passed), dropout));
   }
   return blocks.size() == 1 ? blocks.front() : at::cat(blocks, 1);
 }
 
 at::Tensor MaskedAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const at::Tensor& mask) {
-  return Sdpa(q, k, v, mask);
+                           const at::Tensor& mask, double dropout) {
+  return Sdpa(q, k, v, mask, dropout);
 }
 
 }  // namespace canopy

@@ -66,6 +66,14 @@ class StructureTest(unittest.TestCase):
         self.assertTrue(list(structure.link_violations(Path("README.md"), "[x](no_such_file.md)")))
         self.assertFalse(list(structure.link_violations(Path("README.md"), "[x](https://a.b)")))
 
+    def test_code_of_a_page_that_is_nowhere_else(self) -> None:
+        def found(line: str) -> list[str]:
+            page = f"```cpp\n// core/base/stopwatch.h\n{line}\n```\n"
+            return list(structure.snippet_violations(Path("docs/a.md"), page))
+
+        self.assertFalse(found("#ifndef CORE_BASE_STOPWATCH_H_"))
+        self.assertTrue(found("#ifndef CORE_BASE_STOPCLOCK_H_"))
+
 
 class CountResultsTest(unittest.TestCase):
     def count(self, *events: dict[str, Any]) -> count_results.Totals:

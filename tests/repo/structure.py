@@ -10,6 +10,8 @@ from source_files import CPP_SUFFIXES, ROOT, read, source_files
 MAX_LINES: Final = 600
 MAX_TEST_LINES: Final = 1000
 MAX_DEVICE_LINES: Final = 800
+# C++ on a page whose first line names the file that it stands in.
+_SNIPPET: Final = re.compile(r"^```cpp\n// (\S+\.(?:cc|h))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _TODO: Final = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
 # Homes of people and machines do not belong into a repository.
@@ -64,6 +66,14 @@ def link_violations(path: Path, text: str) -> Iterable[str]:
             yield f"{path}: broken link to {target}"
 
 
+def snippet_violations(path: Path, text: str) -> Iterable[str]:
+    """C++ of a page that names its file and does not stand there, word for word."""
+    for name, snippet in _SNIPPET.findall(text):
+        source = ROOT / name
+        if not source.exists() or snippet not in source.read_text(encoding="utf-8"):
+            yield f"{path}: the block of {name} does not stand in that file"
+
+
 def check() -> list[str]:
     """All violations in the repository."""
     found: list[str] = []
@@ -75,4 +85,5 @@ def check() -> list[str]:
         found.extend(text_violations(path, read(path)))
     for path in source_files(".md"):
         found.extend(link_violations(path, read(path)))
+        found.extend(snippet_violations(path, read(path)))
     return found
