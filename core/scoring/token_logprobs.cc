@@ -2,37 +2,32 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "ATen/ops/aminmax.h"
 #include "ATen/ops/arange.h"
+#include "ATen/ops/cat.h"
 #include "ATen/ops/empty.h"
-#include "ATen/ops/from_blob.h"
 #include "ATen/ops/linear.h"
-#include "ATen/ops/log_softmax.h"
 #include "ATen/ops/mm.h"
 #include "ATen/ops/topk.h"
+#include "c10/core/GradMode.h"
+#include "core/ops/index_upload.h"
+#include "core/ops/recompute.h"
 
 namespace canopy {
 namespace {
 
-// Bytes that a chunk takes for each of its logits: the logits and one array made of them, or that
-// array, the keys of the order below and two arrays of their size on the way.
-constexpr int64_t kBytesPerLogit = 8;
-constexpr int64_t kBytesPerRankedLogit = 28;
+// Bytes that a chunk takes for each of its logits; and, where tokens are ranked, for the keys of
+// the order below and two arrays of their size on the way.
+constexpr int64_t kBytesPerLogit = 4;
+constexpr int64_t kBytesPerRankedLogit = 24;
+// Rows of a product in whole tiles of the device's matrix units.
+constexpr int64_t kTileRows = 128;
 // Of weights that are widened at a time.
 constexpr int64_t kWideWeightBytes = int64_t{64} << 20;
-
-template <typename T>
-at::Tensor ToDevice(const std::vector<T>& values, at::Device device) {
-  // LibTorch has no read-only tensors; this one is only read.
-  return at::from_blob(const_cast<T*>(values.data()), {static_cast<int64_t>(values.size())},
-                       at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value))
-      .to(at::TensorOptions().device(device).dtype(at::kLong), /*non_blocking=*/false,
-          /*copy=*/true);
-}
 
 // hidden [rows, hidden] -> [rows, vocab] float32, products and sums in float32.
 at::Tensor Logits(const at::Tensor& hidden, const at::Tensor& weight) {
@@ -66,113 +61,147 @@ at::Tensor TopIndices(const at::Tensor& values, int64_t k) {
   return top.neg().bitwise_and_(0xffffffff);
 }
 
-// One call of Read.
-class Reading {
- public:
-  Reading(const at::Tensor& hidden, const DistributionReads& reads,
-          const DistributionOptions& options)
-      : hidden_(hidden),
-        reads_(reads),
-        options_(options),
-        rows_(ToDevice(reads.rows, hidden.device())) {
-    const auto num_rows = static_cast<int64_t>(reads.rows.size());
-    const auto floats = at::TensorOptions().device(hidden.device()).dtype(at::kFloat);
-    if (options.logprobs) {
-      targets_ = ToDevice(reads.targets, hidden.device());
-      target_rows_ = ToDevice(TargetRows(reads), hidden.device());
-      results_.logprobs = at::empty({targets_.numel()}, floats);
-    }
-    if (options.entropy) {
-      results_.entropy = at::empty({num_rows}, floats);
-    }
-    if (options.vocab_range) {
-      results_.min_logit = at::empty({num_rows}, floats);
-      results_.max_logit = at::empty({num_rows}, floats);
-    }
-    if (options.top_logprobs > 0) {
-      results_.top_ids = at::empty({num_rows, options.top_logprobs}, floats.dtype(at::kInt));
-      results_.top_logprobs = at::empty({num_rows, options.top_logprobs}, floats);
-    }
-  }
+at::Tensor LogitsForTraining(const at::Tensor& hidden, const at::Tensor& weight) {
+  return at::linear(hidden.to(weight.scalar_type()), weight).to(at::kFloat);
+}
 
-  // The distributions from `begin` on.
-  void ReadChunk(const at::Tensor& weight, int64_t begin, int64_t count) {
-    at::Tensor values = Logits(hidden_.index_select(0, rows_.narrow(0, begin, count)), weight);
-    if (options_.vocab_range) {
-      const auto [smallest, largest] = at::aminmax(values, 1);
-      results_.min_logit.narrow(0, begin, count).copy_(smallest);
-      results_.max_logit.narrow(0, begin, count).copy_(largest);
-    }
-    if (!options_.logprobs && !options_.entropy && options_.top_logprobs == 0) {
-      return;
-    }
-    if (options_.temperature != 1) {
-      values.div_(options_.temperature);
-    }
-    values = at::log_softmax(values, 1);
-    ReadTargets(values, begin, count);
-    if (options_.entropy) {
-      results_.entropy.narrow(0, begin, count).copy_(values.exp().mul_(values).sum(1).neg_());
-    }
-    if (options_.top_logprobs > 0) {
-      const at::Tensor top = TopIndices(values, options_.top_logprobs);
-      results_.top_ids.narrow(0, begin, count).copy_(top);
-      results_.top_logprobs.narrow(0, begin, count).copy_(values.gather(1, top));
-    }
-  }
-
-  DistributionResults Take() { return std::move(results_); }
-
- private:
-  // The distribution of each target.
-  static std::vector<int32_t> TargetRows(const DistributionReads& reads) {
-    std::vector<int32_t> rows(reads.targets.size());
-    for (size_t row = 0; row < reads.rows.size(); ++row) {
-      std::fill(rows.begin() + reads.target_offsets[row],
-                rows.begin() + reads.target_offsets[row + 1], static_cast<int32_t>(row));
-    }
-    return rows;
-  }
-
-  // `logprobs` are those of the distributions from `begin` on.
-  void ReadTargets(const at::Tensor& logprobs, int64_t begin, int64_t count) {
-    if (!options_.logprobs) {
-      return;
-    }
-    const int64_t first = reads_.target_offsets[static_cast<size_t>(begin)];
-    const int64_t size = reads_.target_offsets[static_cast<size_t>(begin + count)] - first;
-    const at::Tensor places = target_rows_.narrow(0, first, size)
-                                  .sub(begin)
-                                  .mul_(logprobs.size(1))
-                                  .add_(targets_.narrow(0, first, size));
-    results_.logprobs.narrow(0, first, size).copy_(logprobs.view(-1).index_select(0, places));
-  }
-
-  const at::Tensor& hidden_;
-  const DistributionReads& reads_;
-  const DistributionOptions& options_;
-  const at::Tensor rows_;   // [distributions] int64
-  at::Tensor targets_;      // [targets] int64
-  at::Tensor target_rows_;  // [targets] int64
-  DistributionResults results_;
+// Which entries of a chunk's logits are looked up. On the device, int64.
+struct ChunkTargets {
+  at::Tensor rows;    // [targets] of the chunk
+  at::Tensor tokens;  // [targets]
 };
+
+LogitStatsOptions StatsOptionsOf(const DistributionOptions& options) {
+  return {options.logprobs || options.top_logprobs > 0, options.entropy, options.vocab_range,
+          options.temperature};
+}
+
+DistributionResults ReadLogits(const at::Tensor& logits, const LogitReader& reader,
+                               const ChunkTargets& targets, const DistributionOptions& options) {
+  const LogitStats stats = reader.Read(logits, StatsOptionsOf(options));
+  DistributionResults results;
+  results.entropy = stats.entropy;
+  results.min_logit = stats.min_logit;
+  results.max_logit = stats.max_logit;
+  if (options.logprobs) {
+    const at::Tensor places = targets.rows.mul(logits.size(1)).add_(targets.tokens);
+    results.logprobs = logits.view(-1)
+                           .index_select(0, places)
+                           .div(options.temperature)
+                           .sub(stats.log_sum_exp.index_select(0, targets.rows));
+  }
+  if (options.top_logprobs > 0) {
+    const at::Tensor top = TopIndices(logits.detach(), options.top_logprobs);
+    results.top_ids = top.to(at::kInt);
+    results.top_logprobs =
+        logits.gather(1, top).div(options.temperature).sub(stats.log_sum_exp.unsqueeze(1));
+  }
+  return results;
+}
+
+constexpr at::Tensor DistributionResults::*kResults[] = {
+    &DistributionResults::logprobs,  &DistributionResults::entropy,
+    &DistributionResults::min_logit, &DistributionResults::max_logit,
+    &DistributionResults::top_ids,   &DistributionResults::top_logprobs};
+
+// The results of several chunks, or of one, as one.
+DistributionResults Join(const std::vector<DistributionResults>& chunks) {
+  DistributionResults joined;
+  for (const auto member : kResults) {
+    std::vector<at::Tensor> parts;
+    for (const DistributionResults& chunk : chunks) {
+      if ((chunk.*member).defined()) {
+        parts.push_back(chunk.*member);
+      }
+    }
+    if (!parts.empty()) {
+      joined.*member = at::cat(parts);
+    }
+  }
+  return joined;
+}
+
+// ReadLogits of hidden x weight that keeps no logits for the backward pass.
+DistributionResults ReadForTraining(const at::Tensor& hidden, const at::Tensor& weight,
+                                    const LogitReader& reader, const ChunkTargets& targets,
+                                    const DistributionOptions& options) {
+  const std::vector<at::Tensor> defined = RecomputeInBackward(
+      [reader, targets, options](const std::vector<at::Tensor>& inputs) {
+        const DistributionResults results =
+            ReadLogits(LogitsForTraining(inputs[0], inputs[1]), reader, targets, options);
+        std::vector<at::Tensor> outputs;
+        for (const auto member : kResults) {
+          if ((results.*member).defined()) {
+            outputs.push_back(results.*member);
+          }
+        }
+        return outputs;
+      },
+      {hidden, weight});
+  const bool asked[] = {options.logprobs,    options.entropy,          options.vocab_range,
+                        options.vocab_range, options.top_logprobs > 0, options.top_logprobs > 0};
+  DistributionResults results;
+  size_t next = 0;
+  for (size_t i = 0; i < std::size(kResults); ++i) {
+    if (asked[i]) {
+      results.*kResults[i] = defined[next++];
+    }
+  }
+  return results;
+}
+
+// The distribution of each target.
+std::vector<int32_t> TargetRows(const DistributionReads& reads) {
+  std::vector<int32_t> rows(reads.targets.size());
+  for (size_t row = 0; row < reads.rows.size(); ++row) {
+    std::fill(rows.begin() + reads.target_offsets[row],
+              rows.begin() + reads.target_offsets[row + 1], static_cast<int32_t>(row));
+  }
+  return rows;
+}
 
 }  // namespace
 
-LanguageModelHead::LanguageModelHead(at::Tensor weight) : weight_(std::move(weight)) {}
+LanguageModelHead::LanguageModelHead(at::Tensor weight)
+    : weight_(std::move(weight)), reader_(weight_.device()) {}
+
+int64_t LanguageModelHead::ChunkRows(const DistributionOptions& options) const {
+  const int64_t scratch_bytes =
+      std::max(reader_.scratch_bytes(), options.top_logprobs > 0 ? kBytesPerRankedLogit : 0);
+  const int64_t rows =
+      options.workspace_bytes / (weight_.size(0) * (kBytesPerLogit + scratch_bytes));
+  return rows < kTileRows ? std::max<int64_t>(rows, 1) : rows / kTileRows * kTileRows;
+}
 
 DistributionResults LanguageModelHead::Read(const at::Tensor& hidden,
                                             const DistributionReads& reads,
                                             const DistributionOptions& options) const {
-  Reading reading(hidden, reads, options);
-  const int64_t row_bytes =
-      weight_.size(0) * (options.top_logprobs > 0 ? kBytesPerRankedLogit : kBytesPerLogit);
-  const int64_t chunk_rows = std::max<int64_t>(options.workspace_bytes / row_bytes, 1);
+  const bool wants_gradients =
+      c10::GradMode::is_enabled() && (hidden.requires_grad() || weight_.requires_grad());
+  const std::vector<int32_t> target_rows = TargetRows(reads);
+  IndexUpload upload;
+  upload.Add(reads.rows);
+  upload.Add(reads.targets);
+  upload.Add(target_rows);
+  const std::vector<at::Tensor> arrays = upload.Upload(hidden.device());
+  const at::Tensor targets = arrays[1].to(at::kLong);
+  const at::Tensor rows_of_targets = arrays[2].to(at::kLong);
   const auto num_rows = static_cast<int64_t>(reads.rows.size());
-  for (int64_t begin = 0; begin < num_rows; begin += chunk_rows) {
-    reading.ReadChunk(weight_, begin, std::min(chunk_rows, num_rows - begin));
-  }
-  return reading.Take();
+  const int64_t chunk_rows = ChunkRows(options);
+  std::vector<DistributionResults> chunks;
+  int64_t begin = 0;
+  do {
+    const int64_t count = std::min(chunk_rows, num_rows - begin);
+    const int64_t first = reads.target_offsets[static_cast<size_t>(begin)];
+    const int64_t size = reads.target_offsets[static_cast<size_t>(begin + count)] - first;
+    const ChunkTargets chunk = {rows_of_targets.narrow(0, first, size).sub(begin),
+                                targets.narrow(0, first, size)};
+    const at::Tensor rows = hidden.index_select(0, arrays[0].narrow(0, begin, count));
+    chunks.push_back(wants_gradients ? ReadForTraining(rows, weight_, reader_, chunk, options)
+                                     : ReadLogits(Logits(rows, weight_), reader_, chunk, options));
+    begin += count;
+  } while (begin < num_rows);
+  return Join(chunks);
 }
 
 }  // namespace canopy

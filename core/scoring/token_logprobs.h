@@ -1,12 +1,13 @@
 // The head of a language model: hidden states -> log-probabilities of tokens, entropy, the range of
 // the logits and the most likely tokens. Logits exist for a chunk of rows at a time, whatever the
-// batch.
+// batch, and are read once where our kernels run.
 #ifndef CORE_SCORING_TOKEN_LOGPROBS_H_
 #define CORE_SCORING_TOKEN_LOGPROBS_H_
 
 #include <cstdint>
 
 #include "ATen/core/Tensor.h"
+#include "core/ops/logit_ops.h"
 #include "core/scoring/output_rows.h"
 
 namespace canopy {
@@ -40,12 +41,17 @@ class LanguageModelHead {
   explicit LanguageModelHead(at::Tensor weight);
 
   // Each distribution's logits are computed once, in float32 from the weights as they are stored.
-  // hidden [rows, hidden] in the decoder's type. Call in inference mode. Throws LibTorch's errors.
+  // hidden [rows, hidden] in the decoder's type. Differentiable by both where LibTorch's gradient
+  // mode is on and one of them wants gradients: products then run in the weight's type (or as
+  // autocast says), and backward computes each chunk's logits again. Throws LibTorch's errors.
   DistributionResults Read(const at::Tensor& hidden, const DistributionReads& reads,
                            const DistributionOptions& options) const;
 
  private:
+  int64_t ChunkRows(const DistributionOptions& options) const;
+
   const at::Tensor weight_;
+  const LogitReader reader_;
 };
 
 }  // namespace canopy

@@ -2,12 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <memory>
 #include <numeric>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "ATen/TensorIndexing.h"
 #include "ATen/ops/arange.h"
+#include "ATen/ops/cat.h"
+#include "ATen/ops/log_softmax.h"
 #include "ATen/ops/sin.h"
+#include "ATen/ops/tensor.h"
+#include "c10/core/Allocator.h"
+#include "c10/util/ThreadLocalDebugInfo.h"
 #include "gtest/gtest.h"
+#include "tests/testing/test_device.h"
 
 namespace canopy {
 namespace {
@@ -17,7 +28,9 @@ constexpr int64_t kVocab = 113;
 
 // [rows, columns] without a pattern, in -1 .. 1.
 at::Tensor Noise(int64_t rows, int64_t columns, double frequency) {
-  return at::sin(at::arange(rows * columns, at::kFloat).mul_(frequency)).view({rows, columns});
+  return at::sin(at::arange(rows * columns, at::kFloat).mul_(frequency))
+      .view({rows, columns})
+      .to(at::Device(TestDevice()));
 }
 
 // Distributions of some rows, in no order, with no, one or several targets each.
@@ -39,8 +52,8 @@ DistributionOptions All(float temperature, int32_t top) {
 
 // Logits of one hidden row, in double from the numbers as they are stored.
 std::vector<double> OracleLogits(const at::Tensor& hidden, const at::Tensor& weight) {
-  const at::Tensor wide_hidden = hidden.to(at::kDouble).contiguous();
-  const at::Tensor wide_weight = weight.to(at::kDouble).contiguous();
+  const at::Tensor wide_hidden = hidden.cpu().to(at::kDouble).contiguous();
+  const at::Tensor wide_weight = weight.cpu().to(at::kDouble).contiguous();
   const auto* row = wide_hidden.const_data_ptr<double>();
   const auto* matrix = wide_weight.const_data_ptr<double>();
   std::vector<double> logits;
@@ -184,6 +197,100 @@ TEST(LanguageModelHeadTest, NothingToReadIsNoError) {
       LanguageModelHead(Noise(kVocab, kHidden, 78.233)).Read(Noise(2, kHidden, 3), none, All(1, 2));
   EXPECT_EQ(results.logprobs.numel(), 0);
   EXPECT_EQ(results.top_ids.numel(), 0);
+}
+
+// Most bytes that LibTorch's allocators had handed out to this thread at a time.
+class AllocationPeak : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void* /*pointer*/, int64_t size, size_t /*allocated*/, size_t /*reserved*/,
+                         c10::Device /*device*/) override {
+    current_bytes_ += size;  // Negative when freed.
+    peak_bytes_ = std::max(peak_bytes_, current_bytes_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  int64_t peak_bytes() const { return peak_bytes_; }
+
+ private:
+  int64_t current_bytes_ = 0;
+  int64_t peak_bytes_ = 0;
+};
+
+TEST(LanguageModelHeadTest, WorkspaceStaysBelowOneGibibyteAtAnyBatch) {
+  constexpr int64_t kWords = 151'936;  // of Qwen3
+  const at::Tensor weight = Noise(kWords, 8, 78.233);
+  // More than a chunk each: rows take more where tokens are ranked, and less by our kernel.
+  const int64_t some_rows = weight.is_cuda() ? 2000 : 450;
+  for (const auto& [num_rows, top, type] : {std::tuple{some_rows, 0, at::kFloat},
+                                            {some_rows, 0, at::kBFloat16},
+                                            {int64_t{150}, 5, at::kFloat}}) {
+    const at::Tensor hidden = Noise(num_rows, 8, 12.9898).to(type);
+    DistributionReads reads;
+    reads.rows.resize(static_cast<size_t>(num_rows));
+    std::iota(reads.rows.begin(), reads.rows.end(), 0);
+    reads.targets = reads.rows;
+    reads.target_offsets.resize(reads.rows.size() + 1);
+    std::iota(reads.target_offsets.begin(), reads.target_offsets.end(), 0);
+    const LanguageModelHead head(weight.to(type));
+    const auto peak = std::make_shared<AllocationPeak>();
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
+    head.Read(hidden, reads, All(0.7F, top));
+    EXPECT_LT(peak->peak_bytes(), int64_t{1} << 30) << num_rows << " rows";
+    // What is measured is there.
+    EXPECT_GT(peak->peak_bytes(), int64_t{200} << 20) << num_rows << " rows";
+  }
+}
+
+// A number of each result, weighted without a pattern.
+at::Tensor LossOf(const DistributionResults& results) {
+  std::vector<at::Tensor> losses;
+  for (const at::Tensor& result : {results.logprobs, results.entropy, results.min_logit,
+                                   results.max_logit, results.top_logprobs.flatten()}) {
+    const at::Tensor weights =
+        at::sin(at::arange(result.size(0), result.options()).mul_(1.7).add_(0.4));
+    losses.push_back(result.mul(weights).sum().view(1));
+  }
+  return at::cat(losses).sum();
+}
+
+// The same from the whole of the distributions, written out.
+DistributionResults Unchunked(const at::Tensor& hidden, const at::Tensor& weight,
+                              const DistributionReads& reads, float temperature, int64_t top) {
+  const auto index = [&](const std::vector<int32_t>& values) {
+    return at::tensor(values, at::kLong).to(hidden.device());
+  };
+  std::vector<int32_t> target_rows;
+  for (size_t row = 0; row < reads.rows.size(); ++row) {
+    for (int64_t t = reads.target_offsets[row]; t < reads.target_offsets[row + 1]; ++t) {
+      target_rows.push_back(static_cast<int32_t>(row));
+    }
+  }
+  const at::Tensor logits = hidden.index_select(0, index(reads.rows)).matmul(weight.t());
+  const at::Tensor logprobs = at::log_softmax(logits.div(temperature), 1);
+  DistributionResults results;
+  results.logprobs = logprobs.index({index(target_rows), index(reads.targets)});
+  results.entropy = logprobs.exp().mul(logprobs).sum(1).neg();
+  results.min_logit = logits.amin({1});
+  results.max_logit = logits.amax({1});
+  results.top_logprobs = std::get<0>(logprobs.sort(1, /*descending=*/true)).narrow(1, 0, top);
+  return results;
+}
+
+TEST(LanguageModelHeadTest, GradientsAreThoseOfTheWholeInChunksToo) {
+  const DistributionReads reads = SomeReads();
+  const at::Tensor hidden = Noise(7, kHidden, 12.9898).set_requires_grad(true);
+  const at::Tensor weight = Noise(kVocab, kHidden, 78.233).set_requires_grad(true);
+  DistributionOptions options = All(0.7F, 3);
+  LossOf(Unchunked(hidden, weight, reads, options.temperature, 3)).backward();
+  const at::Tensor hidden_gradient = hidden.grad().clone();
+  const at::Tensor weight_gradient = weight.grad().clone();
+  for (const int64_t workspace_bytes : {options.workspace_bytes, int64_t{1}}) {
+    hidden.mutable_grad() = weight.mutable_grad() = at::Tensor();
+    options.workspace_bytes = workspace_bytes;
+    LossOf(LanguageModelHead(weight).Read(hidden, reads, options)).backward();
+    EXPECT_TRUE(hidden.grad().allclose(hidden_gradient, 1e-4, 1e-5));
+    EXPECT_TRUE(weight.grad().allclose(weight_gradient, 1e-4, 1e-5));
+  }
 }
 
 }  // namespace

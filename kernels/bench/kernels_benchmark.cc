@@ -14,6 +14,7 @@
 #include "kernels/check/device_buffer.h"
 #include "kernels/check/random_forest.h"
 #include "kernels/device.h"
+#include "kernels/logit_stats.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"
 #include "kernels/row_gather.h"
@@ -24,6 +25,7 @@ namespace canopy::kernels::bench {
 namespace {
 
 using check::DeviceBuffer;
+using check::Require;
 using check::TokenForest;
 
 constexpr int32_t kQueryHeads = 16;
@@ -290,6 +292,29 @@ void BenchLayers(int32_t rows) {
          [&](cudaStream_t stream) { return LaunchRowGather(gather, stream); });
 }
 
+// A chunk of the language-model head at 151,936 words.
+void BenchLogitStats() {
+  constexpr int32_t kRows = 1280;
+  constexpr int32_t kWords = 151'936;
+  DeviceBuffer<float> logits(size_t{kRows} * kWords);
+  DeviceBuffer<float> out(size_t{4} * kRows);
+  Require(cudaMemset(logits.get(), 0, logits.size() * sizeof(float)), "zero logits");
+  LogitStatsParams params;
+  params.logits = logits.get();
+  params.log_sum_exp = out.get();
+  params.rows = kRows;
+  params.columns = kWords;
+  const double bytes = static_cast<double>(logits.size()) * sizeof(float);
+  std::printf("\nhead kernels, %d rows of %d, float32\n", kRows, kWords);
+  Report("logit_stats", bytes,
+         [&](cudaStream_t stream) { return LaunchLogitStats(params, stream); });
+  params.entropy = out.get() + kRows;
+  params.min_logit = params.entropy + kRows;
+  params.max_logit = params.min_logit + kRows;
+  Report("logit_stats, all", bytes,
+         [&](cudaStream_t stream) { return LaunchLogitStats(params, stream); });
+}
+
 }  // namespace
 }  // namespace canopy::kernels::bench
 
@@ -309,5 +334,6 @@ int main(int argc, char** argv) {
   canopy::kernels::bench::BenchOtherHeads(device);
   canopy::kernels::bench::BenchLayers(163840);
   canopy::kernels::bench::BenchLayers(164);
+  canopy::kernels::bench::BenchLogitStats();
   return 0;
 }

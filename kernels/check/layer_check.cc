@@ -9,6 +9,7 @@
 
 #include "kernels/check/device_buffer.h"
 #include "kernels/check/element_codec.h"
+#include "kernels/logit_stats.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/reference/layer_reference.h"
 #include "kernels/rms_norm.h"
@@ -40,6 +41,7 @@ class LayerCheck {
       CheckAll("silu_mul", [this] { return SiluMulRound(); });
       CheckAll("row_gather", [this] { return RowGatherRound(); });
     }
+    CheckAll("logit_stats", [this] { return LogitStatsRound(); });
     return failures_;
   }
 
@@ -269,6 +271,55 @@ class LayerCheck {
     }
     // Bytes are moved, not rounded.
     return Error(out_, expected, columns, true) * 1e9;
+  }
+
+  // float32, like all of the last type.
+  double LogitStatsRound() {
+    const int32_t rows = Uniform(1, 40);
+    const int32_t columns = Uniform(0, 2) == 0 ? Uniform(1, 160'000) : Uniform(1, 3000);
+    const double temperature = Uniform(0, 1) == 0 ? 1 : Uniform(1, 30) * 0.1;
+    const Values logits = Draw(static_cast<size_t>(rows) * columns, Uniform(1, 20));
+    Upload(logits, &a_);
+    Poison(size_t{4} * rows, &out_);
+    LogitStatsParams params;
+    params.logits = reinterpret_cast<const float*>(a_.get());
+    params.inverse_temperature = static_cast<float>(1 / temperature);
+    params.log_sum_exp = reinterpret_cast<float*>(out_.get());
+    params.entropy = params.log_sum_exp + rows;
+    params.min_logit = params.entropy + rows;
+    params.max_logit = params.min_logit + rows;
+    params.rows = rows;
+    params.columns = columns;
+    Require(LaunchLogitStats(params, nullptr), "LaunchLogitStats");
+    Require(cudaDeviceSynchronize(), "LogitStats");
+    // A few roundings of the largest term, whatever cancels.
+    double largest = 1;
+    Values expected(size_t{4} * rows);
+    for (int32_t row = 0; row < rows; ++row) {
+      const auto begin = logits.begin() + static_cast<int64_t>(row) * columns;
+      const reference::LogitStats stats =
+          reference::ReadLogits(Values(begin, begin + columns), temperature);
+      const double values[] = {stats.log_sum_exp, stats.entropy, stats.min_logit, stats.max_logit};
+      for (int32_t i = 0; i < 4; ++i) {
+        expected[i * rows + row] = values[i];
+      }
+      largest = std::max(largest, std::abs(stats.log_sum_exp));
+    }
+    const size_t bytes = expected.size() * sizeof(float);
+    std::vector<uint8_t> bits = out_.Download(bytes + kGuardBytes);
+    if (std::any_of(bits.begin() + static_cast<int64_t>(bytes), bits.end(),
+                    [](uint8_t byte) { return byte != 0xFF; })) {
+      return NAN;
+    }
+    bits.resize(bytes);
+    const Values found = Decode(bits, DataType::kFloat32);
+    double worst = 0;
+    for (size_t i = 0; i < found.size(); ++i) {
+      const bool is_range = i >= size_t{2} * rows;
+      const double error = std::abs(found[i] - expected[i]) / (is_range ? 1e-30 : 4e-6 * largest);
+      worst = error <= worst ? worst : error;
+    }
+    return worst;
   }
 
   std::mt19937 random_;

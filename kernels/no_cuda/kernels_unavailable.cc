@@ -1,5 +1,6 @@
 // Stands for the kernels in a build without nvcc.
 #include "kernels/device.h"
+#include "kernels/logit_stats.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"
 #include "kernels/row_gather.h"
@@ -30,6 +31,9 @@ cudaError_t LaunchSiluMul(const SiluMulParams& /*params*/, cudaStream_t /*stream
   return cudaErrorNotSupported;
 }
 cudaError_t LaunchRowGather(const RowGatherParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t LaunchLogitStats(const LogitStatsParams& /*params*/, cudaStream_t /*stream*/) {
   return cudaErrorNotSupported;
 }
 

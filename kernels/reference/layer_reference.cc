@@ -1,5 +1,6 @@
 #include "kernels/reference/layer_reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,23 @@ std::vector<double> SiluMul(const std::vector<double>& gate_up) {
     out[i] = gate_up[i] / (1 + std::exp(-gate_up[i])) * gate_up[columns + i];
   }
   return out;
+}
+
+LogitStats ReadLogits(const std::vector<double>& logits, double temperature) {
+  LogitStats stats;
+  stats.min_logit = *std::min_element(logits.begin(), logits.end());
+  stats.max_logit = *std::max_element(logits.begin(), logits.end());
+  const double max = stats.max_logit / temperature;
+  double sum = 0;
+  for (const double logit : logits) {
+    sum += std::exp(logit / temperature - max);
+  }
+  stats.log_sum_exp = max + std::log(sum);
+  for (const double logit : logits) {
+    const double logprob = logit / temperature - stats.log_sum_exp;
+    stats.entropy -= std::exp(logprob) * logprob;
+  }
+  return stats;
 }
 
 }  // namespace canopy::kernels::reference

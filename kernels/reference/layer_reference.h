@@ -19,6 +19,14 @@ std::vector<double> Rope(const std::vector<double>& head, int32_t position,
 // silu of the first half times the second.
 std::vector<double> SiluMul(const std::vector<double>& gate_up);
 
+struct LogitStats {
+  double log_sum_exp = 0;  // of logits / temperature
+  double entropy = 0;      // of their softmax, in nats
+  double min_logit = 0;    // raw
+  double max_logit = 0;
+};
+LogitStats ReadLogits(const std::vector<double>& logits, double temperature);
+
 }  // namespace canopy::kernels::reference
 
 #endif  // KERNELS_REFERENCE_LAYER_REFERENCE_H_

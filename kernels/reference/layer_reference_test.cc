@@ -31,5 +31,17 @@ TEST(SiluMul, GatesTheSecondHalf) {
   EXPECT_NEAR(out[1], 3 / (1 + std::exp(-1.0)), 1e-12);
 }
 
+TEST(ReadLogits, DescribesTheSoftmaxAtATemperature) {
+  // Shares 1/4, 1/2, 1/4 at temperature 2.
+  const double doubled = 2 * std::log(2.0);
+  const LogitStats stats = ReadLogits({5, 5 + doubled, 5}, 2);
+  EXPECT_NEAR(stats.log_sum_exp, 2.5 + std::log(4.0), 1e-12);
+  EXPECT_NEAR(stats.entropy, 1.5 * std::log(2.0), 1e-12);
+  EXPECT_EQ(stats.min_logit, 5);
+  EXPECT_EQ(stats.max_logit, 5 + doubled);
+  EXPECT_NEAR(ReadLogits({1000, 0}, 1).log_sum_exp, 1000, 1e-12);
+  EXPECT_NEAR(ReadLogits({1000, 0}, 1).entropy, 0, 1e-12);
+}
+
 }  // namespace
 }  // namespace canopy::kernels::reference
