@@ -48,7 +48,7 @@ class PartCutter {
         AppendQuestion(question);
         continue;
       }
-      ClosePart(question, true);
+      ClosePart(question, true, open);
       if (Fits(added)) {
         open = added;
         AppendQuestion(question);
@@ -57,7 +57,7 @@ class PartCutter {
         CutQuestion(question);
       }
     }
-    ClosePart(batch_.num_questions(), true);
+    ClosePart(batch_.num_questions(), true, open);
     return std::move(list_);
   }
 
@@ -100,13 +100,26 @@ class PartCutter {
   }
 
   // Ends the part that began where the last one ended, unless it is empty.
-  void ClosePart(int32_t end_question, bool whole_questions) {
+  void ClosePart(int32_t end_question, bool whole_questions, const Footprint& footprint) {
     const int32_t first_path = list_.parts.empty() ? 0 : list_.parts.back().end_path;
     const auto end_path = static_cast<int32_t>(list_.paths.size());
-    if (first_path < end_path) {
-      list_.parts.push_back(
-          {list_.paths[first_path].question, end_question, first_path, end_path, whole_questions});
+    if (first_path == end_path) {
+      return;
     }
+    Part part{list_.paths[first_path].question, end_question, first_path, end_path,
+              whole_questions};
+    part.nodes = footprint.nodes;
+    if (trie_ == nullptr) {
+      part.rows = footprint.paths;
+      part.columns = footprint.longest_path;
+    } else if (route_.layout == Layout::kFlat) {
+      part.rows = 1;
+      part.columns = footprint.nodes;
+    } else {
+      part.rows = footprint.questions;
+      part.columns = footprint.largest_trie;
+    }
+    list_.parts.push_back(part);
   }
 
   void CutQuestion(int32_t question) {
@@ -121,7 +134,7 @@ class PartCutter {
           open.paths == 0 ? batch_.PathLength(question, path) : NodesBesides(path, last_path);
       grown.largest_trie = grown.nodes;
       if (!Fits(grown)) {
-        ClosePart(question + 1, false);
+        ClosePart(question + 1, false, open);
         const int64_t length = batch_.PathLength(question, path);
         grown = {1, length, 1, length, length};
       }
@@ -129,7 +142,7 @@ class PartCutter {
       last_path = path;
       list_.paths.push_back({question, path});
     }
-    ClosePart(question + 1, false);
+    ClosePart(question + 1, false, open);
   }
 
   std::vector<int32_t> PathsInCuttingOrder(int32_t question) const {

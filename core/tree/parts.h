@@ -16,13 +16,17 @@
 
 namespace canopy {
 
-// One forward. Either all paths of its questions, or some paths of its one question.
+// One forward. Either all paths of its questions, or some paths of its one question. Its grid has
+// rows x columns slots, or fewer where questions share nodes.
 struct Part {
   int32_t first_question = 0;
   int32_t end_question = 0;
   int32_t first_path = 0;  // into PartList::paths
   int32_t end_path = 0;
   bool whole_questions = true;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t nodes = 0;  // of the tries; 0 on the path backend
 };
 
 struct PartList {

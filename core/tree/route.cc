@@ -2,6 +2,16 @@
 
 namespace canopy {
 
+absl::string_view PolicyName(Policy policy) {
+  switch (policy) {
+    case Policy::kReference:
+      return "reference";
+    case Policy::kMeasured:
+      return "measured";
+  }
+  return "unknown";
+}
+
 absl::string_view BackendName(Backend backend) {
   switch (backend) {
     case Backend::kAuto:

@@ -3,11 +3,14 @@
 #define CORE_TREE_ROUTE_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/strings/string_view.h"
 
 namespace canopy {
 
+// Who picks the backend of Backend::kAuto: fixed rules on counts, or the least forecast cost.
+enum class Policy { kReference, kMeasured };
 enum class Backend { kAuto, kDense, kSegmented, kPath, kFused };
 enum class Packing { kAuto, kPadded };
 enum class Layout { kNone, kPadded, kFlat };
@@ -25,6 +28,7 @@ enum class Reason {
 };
 
 // Names as they stand in answers, metrics and logs: "dense", "mask_budget", "" for kNone.
+absl::string_view PolicyName(Policy policy);
 absl::string_view BackendName(Backend backend);
 absl::string_view LayoutName(Layout layout);
 absl::string_view ReasonName(Reason reason);
@@ -33,8 +37,11 @@ absl::string_view ReasonName(Reason reason);
 inline constexpr int64_t kSmallBatchPathTokens = 1024;
 inline constexpr int64_t kDefaultMaxMaskBytes = int64_t{64} << 20;
 
+struct RouteCosts;  // core/tree/route_costs.h
+
 // What a caller asks for and what the rules need to know of the model.
 struct RouteOptions {
+  Policy policy = Policy::kReference;
   Backend backend = Backend::kAuto;
   Packing packing = Packing::kAuto;
   int64_t max_mask_bytes = kDefaultMaxMaskBytes;  // < 0 is an error; 0 = never a tree backend.
@@ -45,6 +52,9 @@ struct RouteOptions {
   bool fused_supported = false;
   // On kFused, whether questions that begin alike share those tokens.
   bool share_questions = true;
+  // What backends cost on this model and device; null = not measured, which kMeasured is refused
+  // for. Immutable.
+  std::shared_ptr<const RouteCosts> costs;
 };
 
 // What a plan would compute, padding included. All int64: forests are counted before they are
@@ -69,6 +79,7 @@ struct Route {
   Backend backend = Backend::kPath;
   Layout layout = Layout::kNone;
   Reason reason = Reason::kNone;
+  Policy policy = Policy::kReference;
 };
 
 }  // namespace canopy

@@ -15,6 +15,10 @@ absl::Status ValidateRouteOptions(const RouteOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_mask_bytes: ", options.max_mask_bytes, " is negative"));
   }
+  if (options.policy == Policy::kMeasured && options.costs == nullptr) {
+    return absl::FailedPreconditionError(
+        "policy: measured needs costs that were not measured; it has: reference");
+  }
   switch (options.packing) {
     case Packing::kAuto:
     case Packing::kPadded:
@@ -47,6 +51,11 @@ absl::Status ValidateRouteOptions(const RouteOptions& options) {
       absl::StrCat("backend: unknown value ", static_cast<int>(options.backend)));
 }
 
+bool IsRoutedByCost(const RouteOptions& options) {
+  return options.policy == Policy::kMeasured && options.backend == Backend::kAuto &&
+         options.tree_supported;
+}
+
 std::optional<Route> RouteWithoutTrie(const RouteOptions& options, const PlanCounts& counts) {
   if (options.backend == Backend::kPath) {
     return PathRoute(Reason::kRequested);
@@ -57,7 +66,8 @@ std::optional<Route> RouteWithoutTrie(const RouteOptions& options, const PlanCou
   if (!options.tree_supported) {
     return PathRoute(Reason::kUnsupportedLayers);
   }
-  if (options.backend == Backend::kAuto && counts.path_tokens < kSmallBatchPathTokens) {
+  if (options.backend == Backend::kAuto && !IsRoutedByCost(options) &&
+      counts.path_tokens < kSmallBatchPathTokens) {
     return PathRoute(Reason::kSmallBatch);
   }
   return std::nullopt;

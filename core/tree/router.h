@@ -1,5 +1,6 @@
 // The reference policy: which backend runs a batch, from its counts alone. Pure functions, in the
 // order in which the counts become known, so that nothing is built that the rules can do without.
+// The measured policy differs in what AUTO gives (core/tree/measured_route.h).
 #ifndef CORE_TREE_ROUTER_H_
 #define CORE_TREE_ROUTER_H_
 
@@ -11,9 +12,12 @@
 namespace canopy {
 
 // INVALID_ARGUMENT for a negative mask budget or an unknown backend or packing;
-// FAILED_PRECONDITION for Backend::kFused where it does not run, or a tree backend asked for on
-// unsupported layers.
+// FAILED_PRECONDITION for Backend::kFused where it does not run, a tree backend asked for on
+// unsupported layers, or the measured policy without costs.
 absl::Status ValidateRouteOptions(const RouteOptions& options);
+
+// Whether forecast costs, not these rules, choose among the backends that need a trie.
+bool IsRoutedByCost(const RouteOptions& options);
 
 // The functions below want valid options, and leave Route::layout to the caller.
 

@@ -282,5 +282,13 @@ TEST(RouteNames, StandAsInTheContract) {
   EXPECT_EQ(ReasonName(Reason::kNonFiniteRerun), "non_finite_rerun");
 }
 
+TEST(Router, MeasuredNeedsCosts) {
+  RouteOptions options = Options(Backend::kAuto);
+  options.policy = Policy::kMeasured;
+  const absl::Status status = ValidateRouteOptions(options);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("it has: reference"));
+}
+
 }  // namespace
 }  // namespace canopy

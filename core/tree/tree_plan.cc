@@ -61,29 +61,72 @@ absl::StatusOr<RequestPlan> RequestPlan::Create(std::shared_ptr<const PathBatch>
   RequestPlan plan;
   plan.batch_ = std::move(batch);
   plan.counts_ = CountPaths(*plan.batch_);
-  std::optional<Route> route = RouteWithoutTrie(options, plan.counts_);
-  Layout layout = Layout::kNone;
-  if (!route.has_value() || trie_use == TrieUse::kAlways) {
-    CANOPY_ASSIGN_OR_RETURN(Trie trie, BuildTrie(*plan.batch_));
-    plan.trie_ = std::make_shared<const Trie>(std::move(trie));
-    const LayoutChoice choice = options.backend == Backend::kFused
-                                    ? FlatLayoutWithoutMask(*plan.trie_)
-                                    : ChooseLayout(*plan.trie_, options.packing);
-    layout = choice.layout;
-    CountForest(*plan.trie_, choice, plan.counts_);
+  const bool needs_trie = !RouteWithoutTrie(options, plan.counts_).has_value();
+  if (needs_trie || trie_use == TrieUse::kAlways) {
+    CANOPY_RETURN_IF_ERROR(plan.MakeTrie(options));
   }
-  if (!route.has_value()) {
-    route = RouteWithoutSegments(options, plan.counts_);
+  if (needs_trie && IsRoutedByCost(options)) {
+    plan.RouteByCost(options, max_batch_tokens);
+  } else {
+    plan.RouteByRules(options, max_batch_tokens);
+    if (trie_use == TrieUse::kAlways && options.costs != nullptr) {
+      plan.Forecast(options, max_batch_tokens);
+    }
   }
-  if (!route.has_value()) {
-    CountSegments(*plan.trie_, plan.counts_);
-    route = RouteWithSegments(options, plan.counts_);
-  }
-  plan.route_ = *route;
-  plan.share_questions_ = route->backend == Backend::kFused && options.share_questions;
-  plan.route_.layout = layout;
-  plan.cut_ = CutIntoParts(*plan.batch_, plan.trie_.get(), plan.route_, max_batch_tokens);
+  plan.route_.policy = options.policy;
+  plan.share_questions_ = plan.route_.backend == Backend::kFused && options.share_questions;
   return plan;
+}
+
+absl::Status RequestPlan::MakeTrie(const RouteOptions& options) {
+  CANOPY_ASSIGN_OR_RETURN(Trie trie, BuildTrie(*batch_));
+  trie_ = std::make_shared<const Trie>(std::move(trie));
+  const LayoutChoice choice = options.backend == Backend::kFused
+                                  ? FlatLayoutWithoutMask(*trie_)
+                                  : ChooseLayout(*trie_, options.packing);
+  route_.layout = choice.layout;
+  CountForest(*trie_, choice, counts_);
+  return absl::OkStatus();
+}
+
+void RequestPlan::RouteByRules(const RouteOptions& options, int64_t max_batch_tokens) {
+  const Layout layout = route_.layout;
+  std::optional<Route> route = RouteWithoutTrie(options, counts_);
+  if (!route.has_value()) {
+    route = RouteWithoutSegments(options, counts_);
+  }
+  if (!route.has_value()) {
+    CountSegments(*trie_, counts_);
+    route = RouteWithSegments(options, counts_);
+  }
+  route_ = *route;
+  route_.layout = layout;
+  cut_ = CutIntoParts(*batch_, trie_.get(), route_, max_batch_tokens);
+}
+
+void RequestPlan::RouteByCost(const RouteOptions& options, int64_t max_batch_tokens) {
+  const std::vector<RouteCandidate> candidates = Forecast(options, max_batch_tokens);
+  const RouteCandidate& least = LeastCostly(candidates);
+  route_ = least.route;
+  cut_ = least.cut;
+  if (route_.backend == Backend::kFused) {
+    CountForest(*trie_, FlatLayoutWithoutMask(*trie_), counts_);
+  } else {
+    CountSegments(*trie_, counts_);
+  }
+}
+
+std::vector<RouteCandidate> RequestPlan::Forecast(const RouteOptions& options,
+                                                  int64_t max_batch_tokens) {
+  PlanCounts counts = counts_;
+  CountSegments(*trie_, counts);
+  std::vector<RouteCandidate> candidates =
+      RouteCandidates({*batch_, *trie_, counts, ChooseLayout(*trie_, options.packing).layout,
+                       options, max_batch_tokens});
+  for (const RouteCandidate& candidate : candidates) {
+    forecasts_.push_back({candidate.route.backend, candidate.load, candidate.ms});
+  }
+  return candidates;
 }
 
 TreePlan RequestPlan::BuildPart(int32_t part_index) const {

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/tree/measured_route.h"
 #include "core/tree/parts.h"
 #include "core/tree/path_batch.h"
 #include "core/tree/route.h"
+#include "core/tree/route_costs.h"
 #include "core/tree/segments.h"
 #include "core/tree/token_grid.h"
 #include "core/tree/trie.h"
@@ -33,14 +35,20 @@ struct TreePlan {
 // Whether to build a trie although the rules could do without (Explain and pictures want one).
 enum class TrieUse { kWhereNeeded, kAlways };
 
+// What one backend would take for a request.
+struct RouteForecast {
+  Backend backend = Backend::kPath;
+  RouteLoad load;
+  double ms = 0;
+};
+
 // One request, planned and routed whole, then built in parts that respect a token budget.
 // Immutable and thread-compatible; shares ownership of the batch.
 class RequestPlan {
  public:
-  // Plans `batch` by the reference rules. INVALID_ARGUMENT for a malformed batch, a
+  // Plans `batch` by the rules of options.policy. INVALID_ARGUMENT for a malformed batch, a
   // negative mask budget, a max_batch_tokens below 1, or a path that alone is longer than it;
-  // FAILED_PRECONDITION for Backend::kFused where it does not run, or a tree backend on unsupported
-  // layers.
+  // FAILED_PRECONDITION as ValidateRouteOptions.
   static absl::StatusOr<RequestPlan> Create(std::shared_ptr<const PathBatch> batch,
                                             const RouteOptions& options, int64_t max_batch_tokens,
                                             TrieUse trie_use = TrieUse::kWhereNeeded);
@@ -50,6 +58,10 @@ class RequestPlan {
   const Route& route() const { return route_; }
   // Null where none was built.
   const Trie* trie() const { return trie_.get(); }
+  // What the route makes its backend run.
+  RouteLoad load() const { return LoadOf(route_.backend, counts_, cut_.parts); }
+  // Of every backend that may run, where costs chose, or were at hand and the trie was asked for.
+  const std::vector<RouteForecast>& forecasts() const { return forecasts_; }
 
   // Forwards that the budget asks for: whole questions first, then paths of one question. Every
   // part uses the whole's route and answers paths that no other part does.
@@ -61,11 +73,18 @@ class RequestPlan {
  private:
   RequestPlan() = default;
 
+  // The steps of Create, once the paths are counted.
+  absl::Status MakeTrie(const RouteOptions& options);
+  void RouteByRules(const RouteOptions& options, int64_t max_batch_tokens);
+  void RouteByCost(const RouteOptions& options, int64_t max_batch_tokens);
+  std::vector<RouteCandidate> Forecast(const RouteOptions& options, int64_t max_batch_tokens);
+
   std::shared_ptr<const PathBatch> batch_;
   std::shared_ptr<const Trie> trie_;
   PlanCounts counts_;
   Route route_;
   bool share_questions_ = false;
+  std::vector<RouteForecast> forecasts_;
   PartList cut_;
 };
 
