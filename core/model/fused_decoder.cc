@@ -142,9 +142,34 @@ absl::StatusOr<at::Tensor> FusedDecoder::Forward(const TreePlan& plan,
                                                  absl::Span<const int32_t> slots) {
   CANOPY_RETURN_IF_ERROR(CheckPlan(plan, slots));
   const c10::DeviceGuard guard(embedding_.device());
-  const bool as_graph = embedding_.is_cuda() && plan.grid.columns <= kMaxGraphTokens &&
-                        config_.experts.sparse_layers.empty();
-  return as_graph ? RunAsGraph(plan, slots) : RunPlain(plan, slots);
+  Graph* graph = FindGraph(plan.grid.columns);
+  return graph != nullptr ? RunAsGraph(*graph, plan, slots) : RunPlain(plan, slots);
+}
+
+void FusedDecoder::RecordGraphs() {
+  const c10::DeviceGuard guard(embedding_.device());
+  for (int32_t tokens = 0; tokens < kMaxGraphTokens;) {
+    tokens = GraphTokens(tokens + 1);
+    FindGraph(tokens);
+  }
+}
+
+FusedDecoder::Graph* FusedDecoder::FindGraph(int32_t tokens) {
+  if (!embedding_.is_cuda() || tokens > kMaxGraphTokens || !config_.experts.sparse_layers.empty()) {
+    return nullptr;
+  }
+  const int32_t size = GraphTokens(tokens);
+  if (const auto found = graphs_.find(size); found != graphs_.end()) {
+    return found->second.get();
+  }
+  if (graph_bytes() >= kMaxGraphBytes) {
+    return nullptr;
+  }
+  const int64_t free_before = FreeDeviceBytes();
+  Graph* graph = (graphs_[size] = Record(size)).get();
+  num_graphs_ = static_cast<int64_t>(graphs_.size());
+  graph_bytes_ += std::max<int64_t>(free_before - FreeDeviceBytes(), 0);
+  return graph;
 }
 
 FusedDecoder::Buffers FusedDecoder::MakeBuffers(int64_t rows) const {
@@ -229,13 +254,10 @@ at::Tensor FusedDecoder::RunPlain(const TreePlan& plan, absl::Span<const int32_t
   return ReadRows(buffers, arrays[3]);
 }
 
-at::Tensor FusedDecoder::RunAsGraph(const TreePlan& plan, absl::Span<const int32_t> slots) {
+at::Tensor FusedDecoder::RunAsGraph(Graph& graph, const TreePlan& plan,
+                                    absl::Span<const int32_t> slots) const {
   const TokenGrid& grid = plan.grid;
   const auto tokens = static_cast<size_t>(GraphTokens(grid.columns));
-  std::unique_ptr<Graph>& graph = graphs_[static_cast<int32_t>(tokens)];
-  if (graph == nullptr) {
-    graph = Record(static_cast<int32_t>(tokens));
-  }
   // Padding: token 0 at position 0, seen by itself alone.
   std::vector<int32_t> padded(3 * tokens);
   std::copy(grid.token_ids.begin(), grid.token_ids.end(), padded.begin());
@@ -246,14 +268,15 @@ at::Tensor FusedDecoder::RunAsGraph(const TreePlan& plan, absl::Span<const int32
   upload.Add(padded);
   upload.Add(slots);
   const std::vector<at::Tensor> arrays = upload.Upload(embedding_.device());
-  graph->arrays.copy_(arrays[0]);
-  graph->recording->Replay();
-  return ReadRows(graph->buffers, arrays[1]);
+  graph.arrays.copy_(arrays[0]);
+  graph.recording->Replay();
+  return ReadRows(graph.buffers, arrays[1]);
 }
 
 std::unique_ptr<FusedDecoder::Graph> FusedDecoder::Record(int32_t tokens) {
   if (!graph_buffers_.hidden.defined()) {
     graph_buffers_ = MakeBuffers(kMaxGraphTokens);
+    graph_memory_ = std::make_unique<CudaGraphMemory>();
   }
   auto graph = std::make_unique<Graph>();
   graph->arrays = at::empty({3 * int64_t{tokens}}, embedding_.options().dtype(at::kInt)).zero_();
@@ -267,8 +290,8 @@ std::unique_ptr<FusedDecoder::Graph> FusedDecoder::Record(int32_t tokens) {
   // The longest path and the pairs that a forest of this size can have.
   const Forest forest = {
       array(0), array(1), array(2), {tokens, tokens, int64_t{tokens} * (tokens + 1) / 2}};
-  graph->recording =
-      std::make_unique<CudaGraph>([&] { RunToLastAttention(forest, graph->buffers); });
+  graph->recording = std::make_unique<CudaGraph>(
+      *graph_memory_, [&] { RunToLastAttention(forest, graph->buffers); });
   return graph;
 }
 

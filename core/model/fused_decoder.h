@@ -13,6 +13,7 @@
 #ifndef CORE_MODEL_FUSED_DECODER_H_
 #define CORE_MODEL_FUSED_DECODER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -48,6 +49,8 @@ class FusedDecoder {
   // products may read sizes back. Measured on one H200 (2026-11-30): 164 tokens
   // take 1.40 ms as a graph and 2.8 ms without; from 920 tokens on the device is the slower part.
   static constexpr int32_t kMaxGraphTokens = 1024;
+  // Once graphs take so much, sizes that have none run without.
+  static constexpr int64_t kMaxGraphBytes = int64_t{1} << 30;
 
   FusedDecoder(const ModelConfig& config, const DecoderWeights& weights,
                std::unique_ptr<const KernelOps> ops);
@@ -59,8 +62,14 @@ class FusedDecoder {
   // errors.
   absl::StatusOr<at::Tensor> Forward(const TreePlan& plan, absl::Span<const int32_t> slots);
 
-  // Graphs that are recorded, at most NumGraphSizes().
-  int64_t num_graphs() const { return static_cast<int64_t>(graphs_.size()); }
+  // Records the graphs of all sizes, within kMaxGraphBytes, where graphs are used. Call in
+  // inference mode. Throws LibTorch's errors.
+  void RecordGraphs();
+
+  // Graphs that are recorded, at most NumGraphSizes(), and the device memory that they and their
+  // buffers take. From any thread.
+  int64_t num_graphs() const { return num_graphs_.load(std::memory_order_relaxed); }
+  int64_t graph_bytes() const { return graph_bytes_.load(std::memory_order_relaxed); }
   static int64_t NumGraphSizes();
 
  private:
@@ -108,7 +117,9 @@ class FusedDecoder {
   at::Tensor ReadRows(const Buffers& buffers, const at::Tensor& slots) const;
 
   at::Tensor RunPlain(const TreePlan& plan, absl::Span<const int32_t> slots) const;
-  at::Tensor RunAsGraph(const TreePlan& plan, absl::Span<const int32_t> slots);
+  at::Tensor RunAsGraph(Graph& graph, const TreePlan& plan, absl::Span<const int32_t> slots) const;
+  // The graph for forests of so many tokens, recorded at its first use; null where there is none.
+  Graph* FindGraph(int32_t tokens);
   std::unique_ptr<Graph> Record(int32_t tokens);
 
   const ModelConfig config_;
@@ -118,7 +129,10 @@ class FusedDecoder {
   at::Tensor final_norm_;
   std::vector<Layer> layers_;
   Buffers graph_buffers_;                             // of kMaxGraphTokens rows, once needed
+  std::unique_ptr<CudaGraphMemory> graph_memory_;     // likewise; outlives the graphs
   std::map<int32_t, std::unique_ptr<Graph>> graphs_;  // by tokens
+  std::atomic<int64_t> num_graphs_{0};
+  std::atomic<int64_t> graph_bytes_{0};
 };
 
 }  // namespace canopy

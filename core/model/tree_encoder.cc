@@ -34,6 +34,17 @@ absl::StatusOr<std::unique_ptr<TreeEncoder>> TreeEncoder::Create(const ModelConf
   });
 }
 
+absl::Status TreeEncoder::RecordGraphs() const {
+  if (fused_ == nullptr) {
+    return absl::OkStatus();
+  }
+  return GuardTorch("recording graphs", [&]() -> absl::Status {
+    const c10::InferenceMode inference;
+    fused_->RecordGraphs();
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
                                                absl::Span<const int32_t> slots) const {
   CANOPY_RETURN_IF_ERROR(CheckTokens(plan.grid.token_ids, config_.vocab_size));

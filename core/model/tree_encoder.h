@@ -37,6 +37,13 @@ class TreeEncoder {
   // OK, or FAILED_PRECONDITION saying why Backend::kFused does not run here.
   const absl::Status& fused_status() const { return fused_status_; }
 
+  // Records what the fused backend replays of small forwards, so that no request waits for it.
+  // Nothing to do on a CPU. Errors as GuardTorch returns them.
+  absl::Status RecordGraphs() const;
+  // From any thread.
+  int64_t num_graphs() const { return fused_ == nullptr ? 0 : fused_->num_graphs(); }
+  int64_t graph_bytes() const { return fused_ == nullptr ? 0 : fused_->graph_bytes(); }
+
   const ModelConfig& config() const { return config_; }
   const at::TensorOptions& options() const { return options_; }
 

@@ -1,5 +1,7 @@
 #include "core/ops/cuda_graph.h"
 
+#include <cstddef>
+
 #include "c10/util/Exception.h"
 #include "core/ops/cuda_stream.h"
 
@@ -11,6 +13,13 @@
 namespace canopy {
 
 #if CANOPY_CUDA_STREAMS
+
+struct CudaGraphMemory::State {
+  c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+  at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
+};
+
+CudaGraphMemory::CudaGraphMemory() : state_(new State) {}
 
 struct CudaGraph::Recording {
   at::cuda::CUDAGraph graph;
@@ -28,14 +37,15 @@ void EndAfterFailure(at::cuda::CUDAGraph& graph) {
 
 }  // namespace
 
-CudaGraph::CudaGraph(const std::function<void()>& body) : recording_(new Recording) {
+CudaGraph::CudaGraph(CudaGraphMemory& memory, const std::function<void()>& body)
+    : recording_(new Recording) {
   // The default stream cannot be recorded.
-  const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStream stream = memory.state_->stream;
   c10::cuda::getCurrentCUDAStream().synchronize();
   const c10::cuda::CUDAStreamGuard guard(stream);
   body();
   stream.synchronize();
-  recording_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  recording_->graph.capture_begin(memory.state_->pool, cudaStreamCaptureModeThreadLocal);
   try {
     body();
   } catch (...) {
@@ -48,18 +58,33 @@ CudaGraph::CudaGraph(const std::function<void()>& body) : recording_(new Recordi
 
 void CudaGraph::Replay() { recording_->graph.replay(); }
 
+int64_t FreeDeviceBytes() {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  const cudaError_t error = cudaMemGetInfo(&free_bytes, &total_bytes);
+  TORCH_CHECK(error == cudaSuccess, "CUDA error: ", cudaGetErrorString(error));
+  return static_cast<int64_t>(free_bytes);
+}
+
 #else
+
+struct CudaGraphMemory::State {};
+
+CudaGraphMemory::CudaGraphMemory() = default;
 
 struct CudaGraph::Recording {};
 
-CudaGraph::CudaGraph(const std::function<void()>& /*body*/) {
+CudaGraph::CudaGraph(CudaGraphMemory& /*memory*/, const std::function<void()>& /*body*/) {
   TORCH_CHECK(false, "this build has no CUDA graphs");
 }
 
 void CudaGraph::Replay() {}
 
+int64_t FreeDeviceBytes() { return 0; }
+
 #endif
 
+CudaGraphMemory::~CudaGraphMemory() = default;
 CudaGraph::~CudaGraph() = default;
 
 }  // namespace canopy

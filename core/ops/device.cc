@@ -1,6 +1,7 @@
 #include "core/ops/device.h"
 
 #include <algorithm>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -10,9 +11,12 @@
 #include "ATen/core/Tensor.h"
 #include "ATen/ops/full.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/ops/cuda_stream.h"
 #include "core/ops/torch_guard.h"
 
 namespace canopy {
@@ -42,6 +46,16 @@ std::optional<int32_t> CudaIndex(absl::string_view name) {
     return std::nullopt;
   }
   return index;
+}
+
+std::string CudaDeviceName(c10::Device device) {
+#if CANOPY_CUDA_STREAMS
+  cudaDeviceProp properties;
+  if (cudaGetDeviceProperties(&properties, device.index()) == cudaSuccess) {
+    return properties.name;
+  }
+#endif
+  return device.str();
 }
 
 }  // namespace
@@ -95,6 +109,21 @@ absl::string_view DtypeName(c10::ScalarType dtype) {
     default:
       return "float32";
   }
+}
+
+std::string DescribeDevice(c10::Device device) {
+  if (!device.is_cpu()) {
+    return CudaDeviceName(device);
+  }
+  std::string name = "unknown CPU";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StartsWith(line, "model name")) {
+      name = std::string(absl::StripAsciiWhitespace(line.substr(line.find(':') + 1)));
+      break;
+    }
+  }
+  return absl::StrCat(name, ", ", at::get_num_threads(), " threads");
 }
 
 void ConfigureTorch(int32_t threads) {

@@ -3,6 +3,7 @@
 #define CORE_OPS_DEVICE_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -22,6 +23,9 @@ absl::StatusOr<c10::ScalarType> ResolveDtype(absl::string_view name, c10::Device
 
 // The name that ResolveDtype takes for one of its types.
 absl::string_view DtypeName(c10::ScalarType dtype);
+
+// The hardware by name, and on a CPU how many threads LibTorch uses: what measured times belong to.
+std::string DescribeDevice(c10::Device device);
 
 // Sets LibTorch's threads (0 = one a core) and keeps float32 products in full precision (no TF32).
 // Process-wide: the first call decides, later ones change nothing.
