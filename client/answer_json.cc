@@ -160,6 +160,13 @@ Json WorkJson(const v1::PlannedWork& work) {
           {"value_rows", work.value_rows()},       {"answer_bytes", work.answer_bytes()}};
 }
 
+Json ForecastJson(const v1::RouteForecast& forecast) {
+  return {{"backend", EnumName(forecast.backend())},
+          {"predicted_ms", forecast.predicted_ms()},
+          {"forwards", forecast.forwards()},
+          {"computed_tokens", forecast.computed_tokens()}};
+}
+
 Json NodeJson(const v1::TreeNode& node) {
   return {{"parent", node.parent()},
           {"start_depth", node.start_depth()},
@@ -216,6 +223,7 @@ std::string ScoreResponseToJson(const v1::ScoreResponse& response) {
 std::string ExplainResponseToJson(const v1::ExplainResponse& response) {
   return Dump({{"stats", StatsJson(response.stats())},
                {"work", WorkJson(response.work())},
+               {"forecasts", Converted(response.forecasts(), ForecastJson)},
                {"questions", Converted(response.questions(), TreeJson)}});
 }
 

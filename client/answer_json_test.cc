@@ -93,7 +93,8 @@ TEST(AnswerJsonTest, Explanation) {
   EXPECT_THAT(ExplainResponseToJson(SampleExplanation()),
               HasSubstr(R"("work":{"outputs":["scores","token_logprobs"],"computed_tokens":14,)"
                         R"("endpoint_rows":5,"distribution_rows":6,"value_rows":0,)"
-                        R"("answer_bytes":24},)"));
+                        R"("answer_bytes":24},"forecasts":[{"backend":"path",)"
+                        R"("predicted_ms":1.5,"forwards":1,"computed_tokens":20},)"));
   EXPECT_THAT(ExplainResponseToJson(SampleExplanation()), Not(HasSubstr("svg")));
 }
 

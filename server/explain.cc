@@ -77,6 +77,13 @@ absl::StatusOr<v1::ExplainResponse> ExplainRequest(const ExplainFields& fields,
   response.mutable_stats()->set_parts(static_cast<uint64_t>(plan.num_parts()));
   response.mutable_stats()->set_plan_ms(plan_ms);
   *response.mutable_work() = PlanWork(plan, request.job.outputs, *request.model);
+  for (const RouteForecast& forecast : plan.forecasts()) {
+    v1::RouteForecast* entry = response.add_forecasts();
+    entry->set_backend(ToWire(forecast.backend));
+    entry->set_predicted_ms(forecast.ms);
+    entry->set_forwards(static_cast<uint64_t>(forecast.load.forwards));
+    entry->set_computed_tokens(static_cast<uint64_t>(forecast.load.tokens));
+  }
 
   const PathBatch& batch = plan.batch();
   std::vector<std::string> ids;

@@ -5,6 +5,7 @@
 
 #include "core/engine/torch_runner.h"
 #include "server/run_server.h"
+#include "server/version.h"
 
 namespace canopy::server {
 namespace {
@@ -22,6 +23,10 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadModel(const ModelSource& model,
   }
   runner.max_batch_tokens = options.max_batch_tokens;
   runner.threads = options.threads;
+  runner.prepare_routes = true;
+  runner.policy = options.policy;
+  runner.route_costs = options.route_costs;
+  runner.build = kVersion;
   return LoadTorchRunner(runner);
 }
 

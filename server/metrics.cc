@@ -88,9 +88,10 @@ Metrics::Metrics()
                      "Loaded models; always 1.")),
       build_(Family(prometheus::BuildGauge(), *registry_, "canopy_build_info",
                     "Version of this server; always 1.")),
-      queued_requests_(Family(prometheus::BuildGauge(), *registry_, "canopy_queued_requests",
-                              "Requests that wait for the device.")
-                           .Add({})),
+      queued_requests_(AddGauge("canopy_queued_requests", "Requests that wait for the device.")),
+      cuda_graphs_(AddGauge("canopy_cuda_graphs", "Recorded forwards of all models.")),
+      cuda_graph_bytes_(
+          AddGauge("canopy_cuda_graph_bytes", "Device memory that recorded forwards hold.")),
       refused_connections_(AddCounter("canopy_refused_connections_total",
                                       "Connections turned away for want of descriptors.")),
       paths_(AddCounter("canopy_paths_total", "Candidate paths of scored requests.")),
@@ -113,6 +114,10 @@ Metrics::Metrics()
 
 prometheus::Counter& Metrics::AddCounter(const char* name, const char* help) {
   return Family(prometheus::BuildCounter(), *registry_, name, help).Add({});
+}
+
+prometheus::Gauge& Metrics::AddGauge(const char* name, const char* help) {
+  return Family(prometheus::BuildGauge(), *registry_, name, help).Add({});
 }
 
 prometheus::Histogram& Metrics::AddStage(const char* name, const char* help) {
@@ -174,11 +179,21 @@ void Metrics::SetQueueDepthSource(std::function<int64_t()> queued_requests) {
   queue_depth_source_ = std::move(queued_requests);
 }
 
+void Metrics::SetGraphSource(std::function<GraphUse()> graphs) {
+  absl::MutexLock lock(&mutex_);
+  graph_source_ = std::move(graphs);
+}
+
 std::string Metrics::Render() {
   {
     absl::MutexLock lock(&mutex_);
     if (queue_depth_source_) {
       queued_requests_.Set(static_cast<double>(queue_depth_source_()));
+    }
+    if (graph_source_) {
+      const GraphUse graphs = graph_source_();
+      cuda_graphs_.Set(static_cast<double>(graphs.count));
+      cuda_graph_bytes_.Set(static_cast<double>(graphs.bytes));
     }
   }
   return prometheus::TextSerializer().Serialize(registry_->Collect());

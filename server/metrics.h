@@ -57,12 +57,14 @@ class Metrics {
   void SetLimit(absl::string_view name, int64_t value);
   // Asked at each scrape; must stay callable as long as this object lives.
   void SetQueueDepthSource(std::function<int64_t()> queued_requests) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetGraphSource(std::function<GraphUse()> graphs) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Everything in Prometheus' text format.
   std::string Render() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   prometheus::Counter& AddCounter(const char* name, const char* help);
+  prometheus::Gauge& AddGauge(const char* name, const char* help);
   prometheus::Histogram& AddStage(const char* name, const char* help);
 
   const std::unique_ptr<prometheus::Registry> registry_;
@@ -74,6 +76,8 @@ class Metrics {
   prometheus::Family<prometheus::Gauge>& models_;
   prometheus::Family<prometheus::Gauge>& build_;
   prometheus::Gauge& queued_requests_;
+  prometheus::Gauge& cuda_graphs_;
+  prometheus::Gauge& cuda_graph_bytes_;
   prometheus::Counter& refused_connections_;
   prometheus::Counter& paths_;
   prometheus::Counter& unscored_paths_;
@@ -90,6 +94,7 @@ class Metrics {
 
   absl::Mutex mutex_;
   std::function<int64_t()> queue_depth_source_ ABSL_GUARDED_BY(mutex_);
+  std::function<GraphUse()> graph_source_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace canopy::server

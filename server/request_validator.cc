@@ -136,11 +136,13 @@ absl::Status CheckBackend(const RoutingFields& routing, const ModelInfo& model) 
         absl::FailedPreconditionError(absl::StrCat(
             "routing.backend: this server cannot run ", v1::Backend_Name(routing.backend),
             " on model ", model.name,
+            is_fused && !model.fused_reason.empty() ? absl::StrCat(" (", model.fused_reason, ")")
+                                                    : "",
             "; it has: ", model.tree_supported ? "BACKEND_DENSE, BACKEND_SEGMENTED, " : "",
             model.fused_supported ? "BACKEND_FUSED, " : "", "BACKEND_PATH")),
         "BACKEND_UNAVAILABLE");
   }
-  if (routing.policy == v1::POLICY_MEASURED) {
+  if (routing.policy == v1::POLICY_MEASURED && model.route_costs == nullptr) {
     return WithErrorReason(
         absl::FailedPreconditionError(
             "routing.policy: this server cannot run POLICY_MEASURED; it has: POLICY_REFERENCE"),
@@ -187,7 +189,9 @@ RouteRequest ToRouteRequest(const RoutingFields& routing) {
   RouteRequest request;
   request.backend = ToBackend(routing.backend);
   request.packing = routing.packing == v1::PACKING_PADDED ? Packing::kPadded : Packing::kAuto;
-  request.default_policy = routing.policy == v1::POLICY_DEFAULT;
+  if (routing.policy != v1::POLICY_DEFAULT) {
+    request.policy = routing.policy == v1::POLICY_MEASURED ? Policy::kMeasured : Policy::kReference;
+  }
   request.max_mask_bytes = routing.max_mask_bytes;
   return request;
 }

@@ -24,22 +24,6 @@ namespace {
 
 using google::protobuf::internal::WireFormatLite;
 
-v1::Backend ToWire(Backend backend) {
-  switch (backend) {
-    case Backend::kAuto:
-      return v1::BACKEND_AUTO;
-    case Backend::kDense:
-      return v1::BACKEND_DENSE;
-    case Backend::kSegmented:
-      return v1::BACKEND_SEGMENTED;
-    case Backend::kPath:
-      return v1::BACKEND_PATH;
-    case Backend::kFused:
-      return v1::BACKEND_FUSED;
-  }
-  return v1::BACKEND_AUTO;
-}
-
 v1::DType ToWire(VectorType type) {
   switch (type) {
     case VectorType::kFloat32:
@@ -218,10 +202,30 @@ v1::Stats RunStats(const ScoreResult& result, const RequestTimes& times) {
 
 }  // namespace
 
+v1::Backend ToWire(Backend backend) {
+  switch (backend) {
+    case Backend::kAuto:
+      return v1::BACKEND_AUTO;
+    case Backend::kDense:
+      return v1::BACKEND_DENSE;
+    case Backend::kSegmented:
+      return v1::BACKEND_SEGMENTED;
+    case Backend::kPath:
+      return v1::BACKEND_PATH;
+    case Backend::kFused:
+      return v1::BACKEND_FUSED;
+  }
+  return v1::BACKEND_AUTO;
+}
+
+v1::Policy ToWire(Policy policy) {
+  return policy == Policy::kMeasured ? v1::POLICY_MEASURED : v1::POLICY_REFERENCE;
+}
+
 v1::Stats PlanStats(const PlanCounts& counts, const Route& route) {
   v1::Stats stats;
   stats.set_backend(ToWire(route.backend));
-  stats.set_policy(v1::POLICY_REFERENCE);
+  stats.set_policy(ToWire(route.policy));
   stats.set_reason(std::string(ReasonName(route.reason)));
   stats.set_layout(std::string(LayoutName(route.layout)));
   stats.set_path_tokens(static_cast<uint64_t>(counts.path_tokens));

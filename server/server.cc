@@ -34,6 +34,8 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
                              {"fingerprint", info.fingerprint},
                              {"dtype", info.dtype},
                              {"device", info.device},
+                             {"policy", PolicyName(info.default_policy)},
+                             {"fused", info.fused_supported ? "runs" : info.fused_reason},
                              {"max_path_tokens", info.max_path_tokens}});
     runners.push_back(*std::move(runner));
   }
@@ -104,6 +106,7 @@ void Server::Serve() {
   for (const auto& info : engine_->models()) {
     metrics_.SetModel(*info);
   }
+  metrics_.SetGraphSource([engine = engine_.get()] { return engine->graphs(); });
   metrics_.SetQueueDepthSource([engine = engine_.get()] { return engine->queued_requests(); });
   gate_.Open({engine_.get(), limits});
   health_.SetReady(true);

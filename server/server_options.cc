@@ -1,6 +1,7 @@
 #include "server/server_options.h"
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -61,7 +62,14 @@ ABSL_FLAG(std::string, admin_listen, "", "HOST:PORT of the Admin service. Not bu
 ABSL_FLAG(std::string, port_file, "", "File that gets the port of --listen once it is bound.");
 ABSL_FLAG(bool, insecure, false, "Allow plaintext on --listen beyond the loopback addresses.");
 ABSL_FLAG(bool, reflection, false, "Answer gRPC server reflection on --listen.");
-ABSL_FLAG(std::string, policy, "reference", "Who picks the backend for POLICY_DEFAULT: reference.");
+ABSL_FLAG(
+    std::string, policy, "auto",
+    "Who picks the backend for POLICY_DEFAULT: reference (fixed rules), measured (the least "
+    "predicted cost; measures at start) or auto (measured where fused runs, else reference).");
+ABSL_FLAG(
+    std::string, route_costs, "",
+    "File of measured costs: read where it fits device, model and version, else written after "
+    "measuring; '' measures at each start that needs it.");
 ABSL_FLAG(std::string, backend, "auto",
           "Backend for requests that leave backend and policy open: auto, dense, segmented, path, "
           "or fused "
@@ -242,8 +250,12 @@ absl::Status ReadAddresses(ServerOptions* options) {
 }
 
 absl::Status ReadRouting(ServerOptions* options) {
-  CANOPY_RETURN_IF_ERROR(
-      Choose<bool>("policy", absl::GetFlag(FLAGS_policy), {{"reference", true}}).status());
+  CANOPY_ASSIGN_OR_RETURN(options->policy,
+                          Choose<std::optional<Policy>>("policy", absl::GetFlag(FLAGS_policy),
+                                                        {{"auto", std::nullopt},
+                                                         {"reference", Policy::kReference},
+                                                         {"measured", Policy::kMeasured}}));
+  options->route_costs = absl::GetFlag(FLAGS_route_costs);
   CANOPY_ASSIGN_OR_RETURN(options->backend, Choose<Backend>("backend", absl::GetFlag(FLAGS_backend),
                                                             {{"auto", Backend::kAuto},
                                                              {"dense", Backend::kDense},

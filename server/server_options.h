@@ -4,6 +4,7 @@
 #define SERVER_SERVER_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct ServerOptions {
   bool insecure = false;  // plaintext beyond loopback
   bool reflection = false;
 
+  // Of requests that leave the policy open; unset = measured where fused runs, else reference.
+  std::optional<Policy> policy;
+  std::string route_costs;  // file of measured costs; '' = none
   // Stand in for what a request leaves open.
   Backend backend = Backend::kAuto;
   Packing packing = Packing::kAuto;

@@ -98,7 +98,7 @@ TEST_F(ServerOptionsTest, WordsAndRangesAreChecked) {
                                         "--device=cuda:-1",
                                         "--dtype=float8",
                                         "--threads=-1",
-                                        "--policy=measured",
+                                        "--policy=fastest",
                                         "--backend=flash",
                                         "--packing=flat",
                                         "--log_format=xml",

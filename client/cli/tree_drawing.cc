@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/stats_lines.h"
+#include "client/enum_names.h"
 #include "client/token_ids.h"
 
 namespace canopy::client {
@@ -73,16 +75,27 @@ uint64_t NumInputTokens(const v1::Question& question) {
   return count;
 }
 
+// What each backend is predicted to take; nothing where none was measured.
+std::string ForecastLine(const v1::ExplainResponse& response, const Palette& palette) {
+  std::string line;
+  for (const v1::RouteForecast& forecast : response.forecasts()) {
+    absl::StrAppend(&line, line.empty() ? palette.Dim("predict ") : "  ",
+                    EnumName(forecast.backend()),
+                    absl::StrFormat(" %.3f ms", forecast.predicted_ms()));
+  }
+  return line.empty() ? line : line + "\n";
+}
+
 // What the outputs would take, and the footer with the savings that are planned.
 std::string PlanLines(const v1::ExplainResponse& response, const Palette& palette) {
   const v1::PlannedWork& work = response.work();
   v1::Stats stats = response.stats();
   stats.set_computed_tokens(work.computed_tokens());
-  return absl::StrCat(StatsLines(stats, palette), palette.Dim("planned "), "outputs ",
-                      work.outputs().empty() ? "-" : absl::StrJoin(work.outputs(), " "),
-                      "  rows: ", work.endpoint_rows(), " endpoints, ", work.distribution_rows(),
-                      " distributions, ", work.value_rows(), " values  answer ",
-                      work.answer_bytes(), " bytes\n");
+  return absl::StrCat(
+      StatsLines(stats, palette), ForecastLine(response, palette), palette.Dim("planned "),
+      "outputs ", work.outputs().empty() ? "-" : absl::StrJoin(work.outputs(), " "),
+      "  rows: ", work.endpoint_rows(), " endpoints, ", work.distribution_rows(),
+      " distributions, ", work.value_rows(), " values  answer ", work.answer_bytes(), " bytes\n");
 }
 
 }  // namespace

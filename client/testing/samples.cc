@@ -107,7 +107,9 @@ constexpr char kExplanation[] = R"(
   work {
     outputs: ["scores", "token_logprobs"] computed_tokens: 14 endpoint_rows: 5
     distribution_rows: 6 value_rows: 0 answer_bytes: 24
-  })";
+  }
+  forecasts { backend: BACKEND_PATH predicted_ms: 1.5 forwards: 1 computed_tokens: 20 }
+  forecasts { backend: BACKEND_DENSE predicted_ms: 2.25 forwards: 1 computed_tokens: 9 })";
 
 constexpr char kModel[] = R"(
   name: "demo" version: 3 fingerprint: "9f86d081884c7d65" architecture: "Qwen3ForCausalLM"

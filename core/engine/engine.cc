@@ -111,7 +111,9 @@ RouteOptions Engine::EffectiveRoute(const ScoreJob& job, const ModelInfo& model)
   RouteOptions route;
   route.backend = job.routing.backend;
   route.packing = job.routing.packing;
-  if (job.routing.default_policy) {
+  route.policy = job.routing.policy.value_or(model.default_policy);
+  route.costs = model.route_costs;
+  if (!job.routing.policy.has_value()) {
     if (route.backend == Backend::kAuto) {
       route.backend = options_.default_backend;
     }
@@ -179,6 +181,16 @@ void Engine::Drain() {
         return engine->queue_.empty() && !engine->running_;
       },
       this));
+}
+
+GraphUse Engine::graphs() const {
+  GraphUse sum;
+  for (const auto& runner : runners_) {
+    const GraphUse use = runner->graphs();
+    sum.count += use.count;
+    sum.bytes += use.bytes;
+  }
+  return sum;
 }
 
 int64_t Engine::queued_requests() const {

@@ -74,6 +74,9 @@ class Engine {
   // Refuses new jobs with UNAVAILABLE, finishes accepted ones, then returns. May be repeated.
   void Drain();
 
+  // Of all models, for metrics.
+  GraphUse graphs() const;
+
   // Jobs that wait, for metrics.
   int64_t queued_requests() const;
 

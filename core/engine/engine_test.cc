@@ -10,6 +10,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "core/base/status_details.h"
+#include "core/tree/route_costs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_runner.h"
@@ -46,10 +47,8 @@ class Answer {
 
 class EngineTest : public ::testing::Test {
  protected:
-  void Start(const Engine::Options& options = {}, bool fused_supported = false) {
+  void Start(const Engine::Options& options = {}, const ModelInfo& info = FakeModelInfo()) {
     std::vector<std::unique_ptr<ModelRunner>> runners;
-    ModelInfo info = FakeModelInfo();
-    info.fused_supported = fused_supported;
     runners.push_back(std::make_unique<FakeRunner>(info, controls_));
     absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(options, std::move(runners));
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -317,6 +316,60 @@ TEST_F(EngineTest, AnotherErrorOfTheRunnerIsThatRequestsOnly) {
   EXPECT_TRUE(engine_->healthy());
 }
 
+TEST_F(EngineTest, APickOfAutoThatDoesNotRunFallsBackToPath) {
+  Start();
+  const auto batch = RandomBatch(2, 20, 100);
+  ScoreJob job = ScoreAll(batch);
+  const Backend pick = Run(job)->route.backend;
+  ASSERT_NE(pick, Backend::kPath);
+  controls_->FailBackend(pick);
+  const auto result = Run(job);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ExpectScores(*batch, *result);
+  EXPECT_EQ(result->route.backend, Backend::kPath);
+  EXPECT_EQ(result->route.reason, Reason::kBackendFailed);
+  // What a caller names is never replaced, and path has nothing to fall back to.
+  job.routing.backend = pick;
+  EXPECT_TRUE(absl::IsFailedPrecondition(Run(job).status()));
+  job.routing.backend = Backend::kAuto;
+  job.routing.max_mask_bytes = 0;
+  controls_->FailBackend(Backend::kPath);
+  const int64_t before = controls_->forwards();
+  EXPECT_TRUE(absl::IsFailedPrecondition(Run(job).status()));
+  EXPECT_EQ(controls_->forwards(), before + 1);
+}
+
+TEST_F(EngineTest, TheMeasuredPolicyRunsTheLeastCostly) {
+  ModelInfo info = FakeModelInfo();
+  info.fused_supported = true;
+  info.default_policy = Policy::kMeasured;
+  info.route_costs = std::make_shared<const RouteCosts>(
+      RouteCosts{{{Backend::kPath, {0, 0, 5, 0}}, {Backend::kFused, {0, 0, 1, 0}}}});
+  Start({}, info);
+  const auto batch = RandomBatch(1, 4, 100);
+  const auto result = Run(ScoreAll(batch));
+  ASSERT_TRUE(result.ok()) << result.status();
+  ExpectScores(*batch, *result);
+  EXPECT_EQ(result->route.backend, Backend::kFused);
+  EXPECT_EQ(result->route.reason, Reason::kMeasured);
+  EXPECT_EQ(result->route.policy, Policy::kMeasured);
+  // A pick of the forecast that fails is replaced likewise.
+  controls_->FailBackend(Backend::kFused);
+  EXPECT_EQ(Run(ScoreAll(batch))->route.reason, Reason::kBackendFailed);
+  ScoreJob job = ScoreAll(batch);
+  job.routing.policy = Policy::kReference;
+  EXPECT_EQ(Run(job)->route.policy, Policy::kReference);
+  EXPECT_EQ(Run(job)->route.reason, Reason::kSmallBatch);
+}
+
+TEST_F(EngineTest, TheMeasuredPolicyIsRefusedWithoutCosts) {
+  Start();
+  ScoreJob job = ScoreAll(RandomBatch(1, 4, 100));
+  job.routing.policy = Policy::kMeasured;
+  EXPECT_TRUE(absl::IsFailedPrecondition(Run(job).status()));
+  EXPECT_EQ(controls_->forwards(), 0);
+}
+
 TEST_F(EngineTest, ConfiguredRoutingStandsInForAutoOnly) {
   Engine::Options options;
   options.default_backend = Backend::kSegmented;
@@ -327,14 +380,16 @@ TEST_F(EngineTest, ConfiguredRoutingStandsInForAutoOnly) {
   job.routing.backend = Backend::kDense;
   EXPECT_EQ(Run(job)->route.backend, Backend::kDense);
   job.routing.backend = Backend::kAuto;
-  job.routing.default_policy = false;
+  job.routing.policy = Policy::kReference;
   EXPECT_NE(Run(job)->route.backend, Backend::kSegmented);
   job.routing.max_mask_bytes = 0;
   EXPECT_EQ(Run(job)->route.reason, Reason::kMaskBudget);
 }
 
 TEST_F(EngineTest, FusedRunsWhereTheModelSaysSo) {
-  Start({}, /*fused_supported=*/true);
+  ModelInfo info = FakeModelInfo();
+  info.fused_supported = true;
+  Start({}, info);
   const auto batch = RandomBatch(3, 20, 100);
   ScoreJob job = ScoreAll(batch);
   EXPECT_NE(Run(job)->route.backend, Backend::kFused);

@@ -76,8 +76,16 @@ class PlanPass {
   int64_t last_part_paths_ = 0;
 };
 
+// Whether another backend may do what failed with `status`: not where nobody waits any more, the
+// device is lost, or it has no memory even for single paths.
+bool IsBackendsFault(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status) ||
+         absl::IsInternal(status);
+}
+
 // Plans `batch` and runs it; where the device has no memory for a part, all again in parts of half
-// that size, down to single paths.
+// that size, down to single paths. Of the request itself, result.route is the route that was taken,
+// also after an error.
 absl::StatusOr<RequestPlan> RunHalving(const ScoreJob& job,
                                        const std::shared_ptr<const PathBatch>& batch,
                                        const std::vector<int32_t>& path_map,
@@ -88,6 +96,9 @@ absl::StatusOr<RequestPlan> RunHalving(const ScoreJob& job,
     const Stopwatch planning;
     CANOPY_ASSIGN_OR_RETURN(RequestPlan plan, RequestPlan::Create(batch, route, budget_tokens));
     result.times.plan_ms += planning.ElapsedMs();
+    if (path_map.empty()) {
+      result.route = plan.route();
+    }
     PlanPass pass(job, runner, result);
     const absl::Status status = pass.Run(plan, path_map);
     if (status.ok()) {
@@ -191,17 +202,26 @@ absl::StatusOr<ScoreResult> RunJob(const ScoreJob& job, const RouteOptions& rout
   result.model = runner.info();
   const ScoreJob parts = PartsJob(job, *result.model);
   ReserveResults(parts, result);
-  CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan, RunHalving(parts, job.batch, {}, route,
-                                                             max_batch_tokens, runner, result));
-  result.counts = plan.counts();
-  result.route = plan.route();
+  RouteOptions path_by_path = route;
+  path_by_path.backend = Backend::kPath;
+  absl::StatusOr<RequestPlan> plan =
+      RunHalving(parts, job.batch, {}, route, max_batch_tokens, runner, result);
+  const bool backend_failed = route.backend == Backend::kAuto &&
+                              result.route.backend != Backend::kPath &&
+                              IsBackendsFault(plan.status());
+  if (backend_failed) {
+    plan = RunHalving(parts, job.batch, {}, path_by_path, max_batch_tokens, runner, result);
+  }
+  CANOPY_RETURN_IF_ERROR(plan.status());
+  result.counts = plan->counts();
+  if (backend_failed) {
+    result.route.reason = Reason::kBackendFailed;
+  }
 
   const bool all_finite =
       std::find(result.finite.begin(), result.finite.end(), 0) == result.finite.end();
-  if (!all_finite && plan.route().backend != Backend::kPath) {
+  if (!all_finite && result.route.backend != Backend::kPath) {
     Rerun rerun = CollectNonFinite(*job.batch, result.finite);
-    RouteOptions path_by_path = route;
-    path_by_path.backend = Backend::kPath;
     CANOPY_RETURN_IF_ERROR(
         RunHalving(parts, std::make_shared<const PathBatch>(std::move(rerun.batch)), rerun.path_map,
                    path_by_path, max_batch_tokens, runner, result)

@@ -35,12 +35,15 @@ struct DecisionInput {
   absl::Span<const int32_t> question_offsets;  // [questions + 1], into the paths
 };
 
-// Used from one thread at a time.
+// Used from one thread at a time, but for what says otherwise.
 class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
 
   virtual std::shared_ptr<const ModelInfo> info() const = 0;
+
+  // From any thread.
+  virtual GraphUse graphs() const { return {}; }
 
   // Runs one forward. RESOURCE_EXHAUSTED when the device has no memory for it (the caller may try
   // a smaller one); UNAVAILABLE when the device is lost; INTERNAL otherwise.

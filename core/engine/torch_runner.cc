@@ -13,7 +13,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "c10/core/InferenceMode.h"
+#include "core/base/logging.h"
 #include "core/base/status_macros.h"
+#include "core/engine/model_routes.h"
 #include "core/engine/part_heads.h"
 #include "core/engine/vocabulary_hash.h"
 #include "core/model/checkpoint.h"
@@ -43,6 +45,18 @@ class TorchRunner : public ModelRunner {
 
   std::shared_ptr<const ModelInfo> info() const override { return info_; }
 
+  GraphUse graphs() const override { return {encoder_->num_graphs(), encoder_->graph_bytes()}; }
+
+  // Before the runner is handed out.
+  void SetRoutes(const ModelRoutes& routes) {
+    ModelInfo info = *info_;
+    info.default_policy = routes.default_policy;
+    info.route_costs = routes.costs;
+    info_ = std::make_shared<const ModelInfo>(std::move(info));
+  }
+
+  absl::Status RecordGraphs() { return encoder_->RecordGraphs(); }
+
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
     CANOPY_RETURN_IF_ERROR(CheckHeads(outputs, *info_));
     const OutputRows rows =
@@ -63,7 +77,7 @@ class TorchRunner : public ModelRunner {
   }
 
  private:
-  const std::shared_ptr<const ModelInfo> info_;
+  std::shared_ptr<const ModelInfo> info_;
   const std::unique_ptr<const TreeEncoder> encoder_;
   const ModelHeads heads_;
 };
@@ -191,6 +205,28 @@ absl::StatusOr<ModelHeads> LoadHeads(const HostModel& model, const TreeEncoder& 
   return heads;
 }
 
+// Has everything run once, and measures where the policy asks for it.
+absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
+                           TorchRunner& runner) {
+  const ModelInfo& info = *runner.info();
+  // Without graphs the fused backend runs, if slower.
+  if (const absl::Status recorded = runner.RecordGraphs(); !recorded.ok()) {
+    if (!absl::IsResourceExhausted(recorded)) {
+      return recorded;
+    }
+    LogWarning("graphs_not_recorded", {{"error", std::string(recorded.message())}});
+  }
+  ModelRoutesOptions routes;
+  routes.policy = options.policy;
+  routes.costs_file = options.route_costs;
+  routes.key = {DescribeDevice(device), info.dtype, info.fingerprint, options.build};
+  routes.measure.max_batch_tokens =
+      options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(info.device);
+  CANOPY_ASSIGN_OR_RETURN(const ModelRoutes set_up, SetUpModelRoutes(runner, routes));
+  runner.SetRoutes(set_up);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t DefaultMaxBatchTokens(absl::string_view device) {
@@ -213,9 +249,14 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOp
       std::unique_ptr<const TreeEncoder> encoder,
       TreeEncoder::Create(model.config, model.weights, placement, options.kernels));
   info.fused_supported = encoder->fused_status().ok();
+  info.fused_reason = std::string(encoder->fused_status().message());
   CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadHeads(model, *encoder));
-  return std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
-                                       std::move(encoder), std::move(heads));
+  auto runner = std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
+                                              std::move(encoder), std::move(heads));
+  if (options.prepare_routes) {
+    CANOPY_RETURN_IF_ERROR(PrepareRoutes(options, device, *runner));
+  }
+  return runner;
 }
 
 }  // namespace canopy

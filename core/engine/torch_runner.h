@@ -11,6 +11,7 @@
 #include "core/engine/model_runner.h"
 #include "core/model/head_settings.h"
 #include "core/ops/kernel_ops_factory.h"
+#include "core/tree/route.h"
 
 namespace canopy {
 
@@ -25,6 +26,12 @@ struct TorchRunnerOptions {
   // Of a language model that is a reranker; unset = what the folder's reranker.json says.
   std::optional<RerankerTokens> reranker;
   int32_t threads = 0;  // LibTorch's, on a CPU; 0 = one a core. Process-wide.
+  // Runs every backend before the model is handed out, so that the first request finds them warm,
+  // and sets up the policy as core/engine/model_routes.h says.
+  bool prepare_routes = false;
+  std::optional<Policy> policy;
+  std::string route_costs;  // file; empty = none
+  std::string build;        // version of the program, which measured costs belong to
   // Kernels of Backend::kFused; null = CUDA's. Tests put the kernels' twins here.
   KernelOpsFactory kernels;
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "absl/strings/str_replace.h"
 #include "core/model/synthetic.h"
 #include "core/model/test_files.h"
+#include "core/ops/reference_kernel_ops.h"
+#include "core/tree/route_costs.h"
 #include "core/tree/tree_plan.h"
 #include "gtest/gtest.h"
 
@@ -287,6 +290,49 @@ TEST_F(TorchRunnerTest, ScoresWithoutAHeadAreRefused) {
   OutputSelection outputs;
   outputs.scores = true;
   EXPECT_EQ(Run({{1}}, outputs).status(), absl::InvalidArgumentError("ranker has no scoring head"));
+}
+
+// Tests that load a model once more, with its routes set up.
+class PreparedRunnerTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<const ModelInfo> Load(std::optional<Policy> policy, bool with_kernels) {
+    WriteCheckpoint(folder_);
+    TorchRunnerOptions options = OptionsFor(folder_.path());
+    options.prepare_routes = true;
+    options.policy = policy;
+    options.route_costs = folder_.Join("costs.json");
+    options.build = "test";
+    if (with_kernels) {
+      options.kernels = ReferenceKernels();
+    }
+    const auto runner = LoadTorchRunner(options);
+    EXPECT_TRUE(runner.ok()) << runner.status();
+    return (*runner)->info();
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(PreparedRunnerTest, OnACpuTheReferencePolicyIsDefaultAndNothingIsMeasured) {
+  const auto info = Load(std::nullopt, /*with_kernels=*/false);
+  EXPECT_EQ(info->default_policy, Policy::kReference);
+  EXPECT_EQ(info->route_costs, nullptr);
+  EXPECT_FALSE(info->fused_supported);
+  EXPECT_TRUE(absl::StrContains(info->fused_reason, "not Float")) << info->fused_reason;
+}
+
+TEST_F(PreparedRunnerTest, MeasuresEveryBackendAndKeepsTheCosts) {
+  const auto measured = Load(std::nullopt, /*with_kernels=*/true);
+  EXPECT_EQ(measured->default_policy, Policy::kMeasured);
+  ASSERT_EQ(measured->route_costs->backends.size(), 4U);
+  for (const auto& [backend, cost] : measured->route_costs->backends) {
+    EXPECT_GT(ForecastMs(cost, {1, 1, 1'000, 100'000}), 0) << BackendName(backend);
+  }
+  const auto again = Load(Policy::kReference, /*with_kernels=*/true);
+  EXPECT_EQ(again->default_policy, Policy::kReference);
+  ASSERT_NE(again->route_costs, nullptr);
+  EXPECT_EQ(again->route_costs->backends.at(Backend::kFused).token_ms,
+            measured->route_costs->backends.at(Backend::kFused).token_ms);
 }
 
 }  // namespace

@@ -63,6 +63,12 @@ struct ValueOutputs {
   std::vector<float> values;  // [entries]
 };
 
+// Forwards that a device has recorded to replay them, and the device memory that they hold.
+struct GraphUse {
+  int64_t count = 0;
+  int64_t bytes = 0;
+};
+
 // What computes a model's scores.
 enum class ScoreHead {
   kReward,    // a linear map of the endpoint vector
@@ -90,14 +96,18 @@ struct ModelInfo {
   bool tree_supported = true;
   std::string support_reason;    // why not
   bool fused_supported = false;  // whether Backend::kFused runs on this model and device
-  std::string vocabulary_hash;   // of tokenizer.json; empty without one
+  std::string fused_reason;      // why not
+  Policy default_policy = Policy::kReference;  // of requests that leave it open
+  // What backends cost; null = not measured, so that Policy::kMeasured is refused.
+  std::shared_ptr<const RouteCosts> route_costs;
+  std::string vocabulary_hash;  // of tokenizer.json; empty without one
 };
 
 // What the caller says about routing; unset = as the engine is configured.
 struct RouteRequest {
   Backend backend = Backend::kAuto;
   Packing packing = Packing::kAuto;
-  bool default_policy = true;  // the caller left the policy to the server as well
+  std::optional<Policy> policy;
   std::optional<int64_t> max_mask_bytes;
 };
 

@@ -1,10 +1,12 @@
-// How long a request takes from its plan to vectors on the host, for each backend: planning, index
-// upload, forward and copy down. Weights are synthetic (15M parameters besides the embedding),
-// float32, on the CPU with one thread; items_per_second is paths a second.
+// How long a request takes from its plan to vectors on the host, for each backend and for the one
+// that the measured policy takes (named in the label): planning, index upload, forward and copy
+// down. Weights are synthetic (15M parameters besides the embedding), float32, on the CPU with one
+// thread; items_per_second is paths a second.
 //
-//   wide   two questions of 64 and 2 candidates, each 490 + 18 tokens
-//   small  one question of 4 candidates, 100 + 16
-//   typed  5 questions of 4 candidates, 440 + 16
+//   wide    two questions of 64 and 2 candidates, each 490 + 18 tokens
+//   small   one question of 4 candidates, 100 + 16
+//   typed   5 questions of 4 candidates, 440 + 16
+//   alone   16 questions of one candidate, 0 + 128: nothing to share
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -66,12 +68,15 @@ ModelRunner* Runner() {
     options.device = "cpu";
     options.dtype = "float32";
     options.threads = 1;
+    options.prepare_routes = true;
+    options.policy = Policy::kMeasured;
     auto loaded = LoadTorchRunner(options);
     return loaded.ok() ? *std::move(loaded) : nullptr;
   }();
   return runner.get();
 }
 
+// Backend::kAuto = as the measured policy decides.
 void Encode(benchmark::State& state, const Shape& shape, Backend backend) {
   ModelRunner* runner = Runner();
   if (runner == nullptr) {
@@ -82,11 +87,18 @@ void Encode(benchmark::State& state, const Shape& shape, Backend backend) {
   RouteOptions options;
   options.backend = backend;
   options.hidden_size = static_cast<int32_t>(runner->info()->hidden_size);
+  options.policy = Policy::kMeasured;
+  options.costs = runner->info()->route_costs;
   OutputSelection outputs;
   outputs.vectors = true;
   for (auto iteration : state) {
     const auto plan = RequestPlan::Create(batch, options, kMaxBatchTokens);
-    for (int32_t part = 0; plan.ok() && part < plan->num_parts(); ++part) {
+    if (!plan.ok()) {
+      state.SkipWithError("planning failed");
+      return;
+    }
+    state.SetLabel(std::string(BackendName(plan->route().backend)));
+    for (int32_t part = 0; part < plan->num_parts(); ++part) {
       if (!runner->Run(plan->BuildPart(part), outputs).ok()) {
         state.SkipWithError("the forward failed");
       }
@@ -98,10 +110,14 @@ void Encode(benchmark::State& state, const Shape& shape, Backend backend) {
 int RegisterAll() {
   const std::pair<const char*, Shape> shapes[] = {{"wide", {{64, 2}, 490, 18}},
                                                   {"small", {{4}, 100, 16}},
-                                                  {"typed", {{4, 4, 4, 4, 4}, 440, 16}}};
+                                                  {"typed", {{4, 4, 4, 4, 4}, 440, 16}},
+                                                  {"alone", {std::vector<int32_t>(16, 1), 0, 128}}};
   for (const auto& [name, shape] : shapes) {
-    for (const Backend backend : {Backend::kPath, Backend::kDense, Backend::kSegmented}) {
-      const std::string label = std::string(name) + "/" + std::string(BackendName(backend));
+    for (const Backend backend :
+         {Backend::kPath, Backend::kDense, Backend::kSegmented, Backend::kAuto}) {
+      const std::string label =
+          std::string(name) + "/" +
+          (backend == Backend::kAuto ? "measured" : std::string(BackendName(backend)));
       benchmark::RegisterBenchmark(label.c_str(), Encode, shape, backend)
           ->Unit(benchmark::kMillisecond);
     }

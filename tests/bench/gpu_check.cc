@@ -35,8 +35,8 @@ ABSL_FLAG(std::string, folder, "", "checkpoint with an oracle folder below it");
 ABSL_FLAG(std::string, device, "auto", "auto, cpu, cuda or cuda:N");
 ABSL_FLAG(std::string, dtype, "auto", "auto, float32 or bfloat16");
 ABSL_FLAG(std::vector<std::string>, backends,
-          std::vector<std::string>({"path", "dense", "segmented", "fused"}),
-          "of path, dense, segmented and fused");
+          std::vector<std::string>({"path", "dense", "segmented", "fused", "measured"}),
+          "of path, dense, segmented and fused, and measured for what that policy takes");
 ABSL_FLAG(std::vector<std::string>, timed, {}, "cases that are also timed");
 ABSL_FLAG(int32_t, runs, 20, "timed runs of a case and backend, after three to warm up");
 ABSL_FLAG(int32_t, threads, 0, "LibTorch's, on a CPU; 0 = one a core");
@@ -49,7 +49,11 @@ namespace {
 
 constexpr int kWarmUpRuns = 3;
 
+// kAuto for what the measured policy takes.
 absl::StatusOr<Backend> BackendFromName(const std::string& name) {
+  if (name == "measured") {
+    return Backend::kAuto;
+  }
   for (const Backend backend :
        {Backend::kPath, Backend::kDense, Backend::kSegmented, Backend::kFused}) {
     if (name == BackendName(backend)) {
@@ -70,6 +74,8 @@ absl::StatusOr<RequestPlan> Plan(const ModelRunner& runner, const ReferenceCase&
   options.backend = backend;
   options.hidden_size = static_cast<int32_t>(runner.info()->hidden_size);
   options.fused_supported = runner.info()->fused_supported;
+  options.policy = Policy::kMeasured;
+  options.costs = runner.info()->route_costs;
   options.share_questions = absl::GetFlag(FLAGS_share_questions);
   // Errors and times of the backend that was named, whatever its mask costs.
   options.max_mask_bytes = int64_t{1} << 40;
@@ -141,12 +147,17 @@ absl::StatusOr<nlohmann::json> CheckAll() {
   options.device = absl::GetFlag(FLAGS_device);
   options.dtype = absl::GetFlag(FLAGS_dtype);
   options.threads = absl::GetFlag(FLAGS_threads);
+  options.max_batch_tokens = absl::GetFlag(FLAGS_max_batch_tokens);
+  options.prepare_routes = true;
+  options.policy = Policy::kMeasured;
   CANOPY_ASSIGN_OR_RETURN(const std::unique_ptr<ModelRunner> runner, LoadTorchRunner(options));
   CANOPY_ASSIGN_OR_RETURN(const auto cases, ReadReferenceCases(folder));
   const std::vector<std::string> timed = absl::GetFlag(FLAGS_timed);
   nlohmann::json results;
   results["device"] = runner->info()->device;
   results["dtype"] = runner->info()->dtype;
+  results["graphs"] = runner->graphs().count;
+  results["graph_bytes"] = runner->graphs().bytes;
   results["entries"] = nlohmann::json::array();
   for (const auto& [name, item] : cases) {
     for (const std::string& backend_name : absl::GetFlag(FLAGS_backends)) {

@@ -4,7 +4,7 @@
                  [--library-path FOLDER] [--work FOLDER] [--json FILE]
 
 Makes a bfloat16 checkpoint with random weights, computes every case with transformers over
-independent right-padded rows (float32 arithmetic as the reference, bfloat16 as the peer), then runs
+independent right-padded rows (in float32 as the reference, in 16-bit types as the peer), then runs
 the binary for each dtype. Prints errors, and medians in ms from token lists to vectors on the host.
 Exits with 1 when an error is above the tolerance. Needs no network.
 """
@@ -23,16 +23,50 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModel, Qwen3Config, Qwen3Model
+from transformers import AutoConfig, AutoModel
 
-# name: (hidden, intermediate, layers, query heads, kv heads, head dim, vocabulary)
+# name: (family, hidden, intermediate, layers, query heads, kv heads, head dim, vocabulary)
 MODELS = {
-    "qwen3-0.6b": (1024, 3072, 28, 16, 8, 128, 151936),
-    "15m": (256, 768, 16, 4, 2, 64, 8192),
-    "tiny": (160, 360, 2, 4, 2, 48, 311),
+    "qwen3-0.6b": ("qwen3", 1024, 3072, 28, 16, 8, 128, 151936),
+    "15m": ("qwen3", 256, 768, 16, 4, 2, 64, 8192),
+    "tiny": ("qwen3", 160, 360, 2, 4, 2, 48, 311),
+    "llama": ("llama", 512, 1024, 6, 16, 2, 64, 8192),
+    "mistral": ("mistral", 768, 1536, 6, 6, 2, 128, 8192),
+    "qwen2": ("qwen2", 896, 2432, 6, 14, 2, 64, 8192),
+    "qwen3-moe": ("qwen3_moe", 512, 1024, 6, 8, 2, 128, 8192),
 }
+# What a family's config says beside. All experts are chosen: a choice that is nearly a tie may fall
+# either way in 16-bit types.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "mistral": {"sliding_window": None},
+    "qwen3_moe": {
+        "num_experts": 8,
+        "num_experts_per_tok": 8,
+        "moe_intermediate_size": 128,
+        "mlp_only_layers": [1],
+    },
+}
+ROPE: dict[str, dict[str, Any]] = {
+    "llama": {
+        "rope_type": "llama3",
+        "rope_theta": 500000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 512,
+    },
+    "mistral": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+    "qwen2": {
+        "rope_type": "yarn",
+        "rope_theta": 1000000.0,
+        "factor": 4.0,
+        "original_max_position_embeddings": 1024,
+    },
+}
+# 16-bit types: the key of the peer's vectors.
+HALF_KEYS = {"bfloat16": "vectors_bf16", "float16": "vectors_f16"}
 MAX_FLOAT32_ERROR = 1e-4  # of every candidate
-MAX_BFLOAT16_RATIO = 1.25  # of transformers' own error, over all candidates
+MAX_HALF_RATIO = 1.25  # of transformers' own error, over all candidates
 WARM_UP_RUNS = 3
 
 # A question is (prefix length, candidate lengths, how much of the prefix it shares with the
@@ -95,9 +129,10 @@ def paths_of(case: Case) -> list[list[int]]:
 
 def make_checkpoint(name: str, folder: Path) -> None:
     """Random weights as they are after initialisation, with norms that are not all one."""
-    hidden, intermediate, layers, query_heads, kv_heads, head_dim, vocabulary = MODELS[name]
+    family, hidden, intermediate, layers, query_heads, kv_heads, head_dim, vocabulary = MODELS[name]
     torch.manual_seed(0)
-    config = Qwen3Config(
+    config = AutoConfig.for_model(
+        family,
         vocab_size=vocabulary,
         hidden_size=hidden,
         intermediate_size=intermediate,
@@ -106,13 +141,16 @@ def make_checkpoint(name: str, folder: Path) -> None:
         num_key_value_heads=kv_heads,
         head_dim=head_dim,
         max_position_embeddings=4096,
-        rope_parameters={"rope_theta": 1000000.0, "rope_type": "default"},
+        rope_parameters=ROPE.get(family, {"rope_theta": 1000000.0, "rope_type": "default"}),
+        **SETTINGS.get(family, {}),
     )
-    model = Qwen3Model(config)
+    model = AutoModel.from_config(config)
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             if "norm" in key:
                 parameter.add_(0.1 * torch.randn_like(parameter))
+            elif "bias" in key:
+                parameter.normal_(0, 0.5)
             elif "embed" not in key:
                 # Large enough that attention is not flat.
                 parameter.normal_(0, parameter.shape[-1] ** -0.5)
@@ -171,10 +209,10 @@ def run_transformers(
     """Stores reference vectors below `folder` and returns the peer's times and errors."""
     results: dict[str, torch.Tensor] = {}
     peer: dict[str, Any] = {"times_ms": {}, "squared_errors": {}}
-    for dtype, key in ((torch.float32, "vectors"), (torch.bfloat16, "vectors_bf16")):
-        name_of_dtype = str(dtype).removeprefix("torch.")
+    for name_of_dtype, key in ({"float32": "vectors"} | HALF_KEYS).items():
         if key != "vectors" and name_of_dtype not in options.dtypes:
             continue
+        dtype = getattr(torch, name_of_dtype)
         model = AutoModel.from_pretrained(folder, dtype=dtype).eval().to(options.device)
         for name, case in cases.items():
             results[f"{name}.{key}"] = encode(model, paths_of(case), rows_per_batch=16)
@@ -185,11 +223,12 @@ def run_transformers(
             if dtype == torch.bfloat16 and large:
                 peer["times_ms"][name_of_dtype] |= time_large(model, large)
         del model
-    for name in cases:
-        exact = results[f"{name}.vectors"].double()
-        rounded = results.get(f"{name}.vectors_bf16", exact).double()
-        errors = (rounded - exact).square().sum(1) / exact.square().sum(1)
-        peer["squared_errors"][name] = errors.tolist()
+    for name_of_dtype in HALF_KEYS.keys() & set(options.dtypes):
+        for name in cases:
+            exact = results[f"{name}.vectors"].double()
+            rounded = results[f"{name}.{HALF_KEYS[name_of_dtype]}"].double()
+            errors = (rounded - exact).square().sum(1) / exact.square().sum(1)
+            peer["squared_errors"].setdefault(name_of_dtype, {})[name] = errors.tolist()
     oracle = folder / "oracle"
     oracle.mkdir()
     save_file(results, oracle / "model.safetensors")
@@ -250,19 +289,20 @@ def judge(ours: dict[str, Any], peer: dict[str, Any]) -> list[str]:
         print(f"{line}; largest error {largest:.2e}")
         if not entry["finite"] or (dtype == "float32" and not largest <= MAX_FLOAT32_ERROR):
             failures.append(f"{label}: largest error {largest:.2e}")
-        theirs = peer["squared_errors"][entry["case"]]
+        if dtype not in HALF_KEYS:
+            continue
+        theirs = peer["squared_errors"][dtype][entry["case"]]
         total = totals.setdefault(entry["requested"], [0.0, 0.0, 0.0])
         total[0] += entry["mean_squared_error"] * len(theirs)
         total[1] += sum(theirs)
         total[2] += len(theirs)
-    if dtype == "bfloat16":
-        for backend, (our_sum, their_sum, count) in totals.items():
-            ratio = (our_sum / their_sum) ** 0.5
-            print(
-                f"bfloat16 {backend}: error {ratio:.3f} x transformers' over {count:.0f} candidates"
-            )
-            if not ratio <= MAX_BFLOAT16_RATIO:
-                failures.append(f"bfloat16 {backend}: error ratio {ratio:.3f}")
+    for backend, (our_sum, their_sum, count) in totals.items():
+        ratio = (our_sum / their_sum) ** 0.5
+        print(f"{dtype} {backend}: error {ratio:.3f} x transformers' over {count:.0f} candidates")
+        if not ratio <= MAX_HALF_RATIO:
+            failures.append(f"{dtype} {backend}: error ratio {ratio:.3f}")
+    if ours["graphs"] > 0:
+        print(f"{dtype} graphs: {ours['graphs']}, {ours['graph_bytes'] / 2**20:.0f} MiB")
     return failures
 
 

@@ -174,6 +174,15 @@ TEST(LoadingTest, TwoServersCannotShareAPort) {
   EXPECT_EQ(server::Server::Create(options).status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST(MetricsTest, RecordedForwardsAreCounted) {
+  server::ServerOptions options = FakeServerOptions();
+  options.metrics_listen = "127.0.0.1:0";
+  TestServer server(options);
+  const std::string page = Scrape(server.server().metrics_address());
+  EXPECT_EQ(MetricValue(page, "canopy_cuda_graphs"), 3);
+  EXPECT_EQ(MetricValue(page, "canopy_cuda_graph_bytes"), 4096);
+}
+
 TEST(OverloadTest, AFullQueueSaysWhenToComeBack) {
   server::ServerOptions options = FakeServerOptions();
   options.max_queued_requests = 1;

@@ -257,12 +257,32 @@ TEST(ScoreTest, OnlyPathsThatAreNotFiniteAloneStayUnscored) {
   }
 }
 
+TEST(ScoreTest, TheMeasuredPolicyRunsTheLeastPredictedAndSaysSo) {
+  TestServer server;
+  v1::ScoreRequest request;
+  request.set_model("measured");
+  AddQuestion(&request, {1, 2, 3, 4}, {{5}, {6}, {7}, {8}});
+  v1::ScoreResponse response;
+  ASSERT_TRUE(server.Score(request, &response).ok());
+  // Fused: 2 + 8 x 0.25 ms. Path: 1 + 20 x 0.5 ms.
+  EXPECT_EQ(response.stats().backend(), v1::BACKEND_FUSED);
+  EXPECT_EQ(response.stats().policy(), v1::POLICY_MEASURED);
+  EXPECT_EQ(response.stats().reason(), "measured");
+  EXPECT_EQ(response.stats().layout(), "flat");
+  EXPECT_EQ(response.stats().forest_tokens(), 8U);
+  request.mutable_routing()->set_policy(v1::POLICY_REFERENCE);
+  ASSERT_TRUE(server.Score(request, &response).ok());
+  EXPECT_EQ(response.stats().backend(), v1::BACKEND_PATH);
+  EXPECT_EQ(response.stats().policy(), v1::POLICY_REFERENCE);
+  EXPECT_EQ(response.stats().reason(), "small_batch");
+}
+
 TEST(ScoreTest, ModelsAreDescribed) {
   TestServer server;
   grpc::ClientContext context;
   v1::ListModelsResponse models;
   ASSERT_TRUE(Succeeded(server.stub().ListModels(&context, {}, &models)));
-  ASSERT_EQ(models.models_size(), 6);
+  ASSERT_EQ(models.models_size(), 7);
   const v1::Model& first = models.models(0);
   EXPECT_EQ(first.name(), "reward");
   EXPECT_EQ(first.version(), 1U);
@@ -272,6 +292,7 @@ TEST(ScoreTest, ModelsAreDescribed) {
   EXPECT_THAT(first.heads(), ElementsAre("vectors", "reward", "values"));
   EXPECT_EQ(first.support(), "tree");
   EXPECT_EQ(first.default_policy(), v1::POLICY_REFERENCE);
+  EXPECT_EQ(models.models(6).default_policy(), v1::POLICY_MEASURED);
   EXPECT_THAT(first.limits(), ::testing::Contains(Pair("max_paths", 65'536)));
   EXPECT_THAT(first.limits(), ::testing::Contains(Pair("max_batch_tokens", 16'384)));
   EXPECT_NE(first.build(), "");
@@ -286,6 +307,26 @@ TEST(ScoreTest, ModelsAreDescribed) {
   v1::Model model;
   ASSERT_TRUE(Succeeded(server.stub().GetModel(&second_context, request, &model)));
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(model, models.models(1)));
+}
+
+TEST(ExplainTest, ShowsWhatEachBackendWouldTake) {
+  TestServer server;
+  v1::ExplainRequest request;
+  request.mutable_request()->set_model("measured");
+  AddQuestion(request.mutable_request(), {1, 2, 3, 4}, {{5}, {6}, {7}, {8}});
+  v1::ExplainResponse response;
+  ASSERT_TRUE(server.Explain(request, &response).ok());
+  ASSERT_EQ(response.forecasts_size(), 2);
+  EXPECT_EQ(response.forecasts(0).backend(), v1::BACKEND_PATH);
+  EXPECT_DOUBLE_EQ(response.forecasts(0).predicted_ms(), 11);
+  EXPECT_EQ(response.forecasts(0).computed_tokens(), 20U);
+  EXPECT_EQ(response.forecasts(1).backend(), v1::BACKEND_FUSED);
+  EXPECT_DOUBLE_EQ(response.forecasts(1).predicted_ms(), 4);
+  EXPECT_EQ(response.forecasts(1).forwards(), 1U);
+  EXPECT_EQ(response.stats().backend(), v1::BACKEND_FUSED);
+  request.mutable_request()->set_model("reward");
+  ASSERT_TRUE(server.Explain(request, &response).ok());
+  EXPECT_EQ(response.forecasts_size(), 0);
 }
 
 TEST(ExplainTest, PlansAndDrawsWithoutRunning) {

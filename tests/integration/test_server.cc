@@ -5,6 +5,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/synchronization/notification.h"
+#include "core/tree/route_costs.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -41,6 +42,11 @@ server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls) {
     } else if (model.source == "path") {
       info.tree_supported = false;
       info.support_reason = "sliding-window layers";
+    } else if (model.source == "measured") {
+      info.fused_supported = true;
+      info.default_policy = Policy::kMeasured;
+      info.route_costs = std::make_shared<const RouteCosts>(
+          RouteCosts{{{Backend::kPath, {1, 0, 0.5, 0}}, {Backend::kFused, {2, 0, 0.25, 0}}}});
     } else if (model.source == "decision") {
       info.score_head = ScoreHead::kDecision;
       info.has_value_head = false;
@@ -56,7 +62,8 @@ server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls) {
 
 server::ServerOptions FakeServerOptions() {
   server::ServerOptions options;
-  for (const char* name : {"reward", "labels", "vectors", "path", "decision", "language"}) {
+  for (const char* name :
+       {"reward", "labels", "vectors", "path", "decision", "language", "measured"}) {
     options.models.push_back({name, name});
   }
   options.listen = "127.0.0.1:0";

@@ -21,8 +21,9 @@ namespace canopy::testing {
 
 // Loads fakes. A model's source chooses its kind: "reward" (one label), "labels" (three), "vectors"
 // (no scoring head), "path" (one label, tree backends unsupported), "decision" (a head over whole
-// questions, with temperatures 0.5, 2 and 4 for boolean, choice and score), or "language" (one
-// label and a language-model head).
+// questions, with temperatures 0.5, 2 and 4 for boolean, choice and score), "language" (one
+// label and a language-model head), or "measured" (one label; fused at 2 ms a forward and 0.25 ms a
+// token, path at 1 ms and 0.5 ms, routed by these costs).
 server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls);
 
 // Options with all fakes, "reward" first, on free ports.

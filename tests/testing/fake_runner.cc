@@ -301,6 +301,11 @@ void FakeControls::FailWith(absl::Status status) {
   failure = std::move(status);
 }
 
+void FakeControls::FailBackend(Backend backend) {
+  absl::MutexLock lock(&mutex);
+  failing_backend = backend;
+}
+
 int64_t FakeControls::forwards() const {
   absl::MutexLock lock(&mutex);
   return num_forwards;
@@ -317,6 +322,10 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
     ++controls_->num_forwards;
     poison_token = controls_->poison_token;
     CANOPY_RETURN_IF_ERROR(controls_->failure);
+    if (plan.backend == controls_->failing_backend) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the fake does not run ", BackendName(plan.backend)));
+    }
     if (controls_->max_slots > 0 && plan.computed_tokens() > controls_->max_slots) {
       return absl::ResourceExhaustedError(absl::StrCat(
           plan.computed_tokens(), " slots do not fit the fake device's ", controls_->max_slots));

@@ -57,6 +57,8 @@ struct FakeControls {
   void LimitSlots(int64_t slots) ABSL_LOCKS_EXCLUDED(mutex);
   // Every forward fails with `status` until it is OK again.
   void FailWith(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex);
+  // Forwards of this backend fail as a backend does that cannot run. kAuto = none.
+  void FailBackend(Backend backend) ABSL_LOCKS_EXCLUDED(mutex);
   // Forwards so far, those that failed included.
   int64_t forwards() const ABSL_LOCKS_EXCLUDED(mutex);
 
@@ -64,6 +66,7 @@ struct FakeControls {
   int32_t poison_token ABSL_GUARDED_BY(mutex) = -1;
   int64_t max_slots ABSL_GUARDED_BY(mutex) = 0;
   absl::Status failure ABSL_GUARDED_BY(mutex);
+  Backend failing_backend ABSL_GUARDED_BY(mutex) = Backend::kAuto;
   int64_t num_forwards ABSL_GUARDED_BY(mutex) = 0;
 };
 
@@ -74,6 +77,11 @@ class FakeRunner : public ModelRunner {
                       std::shared_ptr<FakeControls> controls = std::make_shared<FakeControls>());
 
   std::shared_ptr<const ModelInfo> info() const override { return info_; }
+
+  // What a fused backend might hold.
+  GraphUse graphs() const override {
+    return info_->fused_supported ? GraphUse{3, 4096} : GraphUse();
+  }
 
   // INTERNAL for a plan that breaks the ancestor rule or has wrong position ids.
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override;

@@ -1,0 +1,39 @@
+// Times the backends of a loaded model on its device, and so has each of them run before the first
+// request comes. Called while a model loads.
+#ifndef CORE_ENGINE_ROUTE_MEASURE_H_
+#define CORE_ENGINE_ROUTE_MEASURE_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/engine/model_runner.h"
+#include "core/tree/route_costs.h"
+
+namespace canopy {
+
+struct RouteMeasureOptions {
+  int64_t max_batch_tokens = 16'384;  // computed tokens of one forward
+  // Of each backend. Sizes grow until the next one would pass it; the two smallest always run.
+  double budget_ms = 4'000;
+  std::function<double()> now_ms;  // null = the monotonic clock
+};
+
+// The backends that `model` may run: path, dense and segmented with full attention, fused where it
+// runs.
+std::vector<Backend> RunnableBackends(const ModelInfo& model);
+
+// Vectors of random-like requests, small ones first, on every backend that may run. A backend that
+// fails is left out and logged, but for path, whose error is returned, and a lost device, which
+// ends everything (UNAVAILABLE).
+absl::StatusOr<RouteCosts> MeasureRouteCosts(ModelRunner& runner,
+                                             const RouteMeasureOptions& options);
+
+// Runs the two smallest sizes on every backend, or one where that is slow. Errors likewise.
+absl::Status WarmUpBackends(ModelRunner& runner, int64_t max_batch_tokens);
+
+}  // namespace canopy
+
+#endif  // CORE_ENGINE_ROUTE_MEASURE_H_

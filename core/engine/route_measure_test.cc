@@ -1,0 +1,151 @@
+// Measuring against a fake whose clock runs by known costs.
+#include "core/engine/route_measure.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/testing/fake_runner.h"
+
+namespace canopy {
+namespace {
+
+using testing::FakeControls;
+using testing::FakeModelInfo;
+using testing::FakeRunner;
+
+const std::map<Backend, BackendCost> kCosts = {{Backend::kPath, {2, 0, 0.010, 1e-6}},
+                                               {Backend::kDense, {3, 0, 0.012, 4e-6}},
+                                               {Backend::kSegmented, {3, 1, 0.011, 2e-6}},
+                                               {Backend::kFused, {1, 0, 0.001, 1e-7}}};
+
+ModelInfo FusedInfo() {
+  ModelInfo info = FakeModelInfo();
+  info.fused_supported = true;
+  return info;
+}
+
+// A fake whose forwards take what `scale` times kCosts says, on a clock of their own.
+class TimedRunner : public ModelRunner {
+ public:
+  explicit TimedRunner(const ModelInfo& info = FusedInfo(), double scale = 1)
+      : runner_(info, controls_), scale_(scale) {}
+
+  std::shared_ptr<const ModelInfo> info() const override { return runner_.info(); }
+
+  absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
+    const int64_t rows = plan.grid.rows;
+    const int64_t columns = plan.grid.columns;
+    RouteLoad load = {1, 0, rows * columns, rows * columns * columns};
+    if (plan.backend == Backend::kSegmented) {
+      load.pairs = 0;
+      for (const SegmentGroup& group : plan.segments->groups) {
+        ++load.groups;
+        load.pairs += int64_t{group.rows} * group.start_depth * group.query_length +
+                      int64_t{group.rows} * group.query_length * (group.query_length + 1) / 2;
+      }
+    } else if (plan.backend == Backend::kFused) {
+      load.pairs = 0;
+      for (const int32_t position : plan.grid.position_ids) {
+        load.pairs += position + 1;
+      }
+    }
+    now_ms_ += scale_ * ForecastMs(kCosts.at(plan.backend), load);
+    tokens_[plan.backend].push_back(load.tokens);
+    return runner_.Run(plan, outputs);
+  }
+
+  RouteMeasureOptions options() {
+    RouteMeasureOptions options;
+    options.now_ms = [this] { return now_ms_; };
+    return options;
+  }
+  FakeControls& controls() { return *controls_; }
+  double now_ms() const { return now_ms_; }
+  const std::vector<int64_t>& tokens(Backend backend) { return tokens_[backend]; }
+
+ private:
+  const std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
+  FakeRunner runner_;
+  const double scale_;
+  double now_ms_ = 0;
+  std::map<Backend, std::vector<int64_t>> tokens_;
+};
+
+TEST(RouteMeasureTest, FindsTheCostsOfEveryBackend) {
+  TimedRunner runner;
+  const auto costs = MeasureRouteCosts(runner, runner.options());
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  ASSERT_EQ(costs->backends.size(), kCosts.size());
+  const RouteLoad load = {2, 3, 10'000, 5'000'000};
+  for (const auto& [backend, cost] : kCosts) {
+    RouteLoad own = load;
+    own.groups = backend == Backend::kSegmented ? load.groups : 0;
+    EXPECT_NEAR(ForecastMs(costs->backends.at(backend), own) / ForecastMs(cost, own), 1, 0.02)
+        << BackendName(backend);
+  }
+}
+
+TEST(RouteMeasureTest, StopsGrowingWithinItsBudgetButMeasuresTwoSizes) {
+  for (const double scale : {1.0, 30.0, 1'000.0}) {
+    TimedRunner runner(FakeModelInfo(), scale);
+    RouteMeasureOptions options = runner.options();
+    options.budget_ms = 500;
+    ASSERT_TRUE(MeasureRouteCosts(runner, options).ok());
+    const std::vector<int64_t>& tokens = runner.tokens(Backend::kPath);
+    EXPECT_GT(tokens.back(), tokens.front()) << scale;
+    if (scale == 1) {
+      EXPECT_LT(runner.now_ms(), 3 * 1.5 * options.budget_ms);
+    } else if (scale == 1'000) {
+      // Once to warm up and once timed.
+      EXPECT_EQ(tokens.size(), 4U);
+    }
+  }
+}
+
+TEST(RouteMeasureTest, LeavesOutABackendThatFails) {
+  TimedRunner runner;
+  runner.controls().FailBackend(Backend::kFused);
+  const auto costs = MeasureRouteCosts(runner, runner.options());
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_EQ(costs->backends.count(Backend::kFused), 0U);
+  EXPECT_EQ(costs->backends.size(), 3U);
+  EXPECT_TRUE(WarmUpBackends(runner, 16'384).ok());
+  runner.controls().FailBackend(Backend::kPath);
+  EXPECT_TRUE(absl::IsFailedPrecondition(MeasureRouteCosts(runner, runner.options()).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(WarmUpBackends(runner, 16'384)));
+  runner.controls().FailWith(absl::UnavailableError("lost"));
+  EXPECT_TRUE(absl::IsUnavailable(MeasureRouteCosts(runner, runner.options()).status()));
+}
+
+TEST(RouteMeasureTest, ASizeThatDoesNotFitEndsTheGrowthOnly) {
+  TimedRunner runner;
+  runner.controls().LimitSlots(1'000);
+  const auto costs = MeasureRouteCosts(runner, runner.options());
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_EQ(costs->backends.size(), 4U);
+}
+
+TEST(RouteMeasureTest, RunsOnlyWhatTheModelTakes) {
+  ModelInfo info = FakeModelInfo();
+  info.tree_supported = false;
+  info.max_path_tokens = 32;
+  info.vocab_size = 5;
+  TimedRunner runner(info);
+  const auto costs = MeasureRouteCosts(runner, runner.options());
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_EQ(costs->backends.size(), 1U);
+  EXPECT_EQ(RunnableBackends(info), std::vector<Backend>{Backend::kPath});
+}
+
+TEST(RouteMeasureTest, WarmingUpRunsEveryBackendTwice) {
+  TimedRunner runner;
+  ASSERT_TRUE(WarmUpBackends(runner, 16'384).ok());
+  for (const auto& [backend, cost] : kCosts) {
+    EXPECT_EQ(runner.tokens(backend).size(), 2U) << BackendName(backend);
+  }
+}
+
+}  // namespace
+}  // namespace canopy
