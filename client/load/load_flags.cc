@@ -29,9 +29,10 @@ ABSL_FLAG(double, rate, 100, "requests a second of constant and poisson; where a
 ABSL_FLAG(std::string, steps, "", "of step: RATExDURATION,..., as 100x10s,500x5s,100x10s");
 ABSL_FLAG(int64_t, max_in_flight, 10'000, "calls of an open loop; what is due then is sent late");
 ABSL_FLAG(absl::Duration, warmup, absl::Seconds(1), "sent and verified, but not counted");
-ABSL_FLAG(absl::Duration, duration, absl::Seconds(10),
-          "of sending after the warm-up; step and trace end by themselves");
-ABSL_FLAG(uint64_t, requests, 0, "sent at most, the warm-up's too; 0 = as the duration says");
+ABSL_FLAG(absl::optional<absl::Duration>, duration, absl::nullopt,
+          "of sending after the warm-up; absent = 10s, or until all --requests are sent; step and "
+          "trace end by themselves");
+ABSL_FLAG(uint64_t, requests, 0, "sent in all, the warm-up's too; 0 = as --duration says");
 
 ABSL_FLAG(absl::Duration, latency_goal, absl::InfiniteDuration(),
           "an answer within it counts as goodput; the goal of a search; inf = none");

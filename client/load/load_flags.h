@@ -9,6 +9,7 @@
 #include "absl/flags/declare.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 ABSL_DECLARE_FLAG(std::string, targets);
@@ -32,7 +33,7 @@ ABSL_DECLARE_FLAG(double, rate);
 ABSL_DECLARE_FLAG(std::string, steps);
 ABSL_DECLARE_FLAG(int64_t, max_in_flight);
 ABSL_DECLARE_FLAG(absl::Duration, warmup);
-ABSL_DECLARE_FLAG(absl::Duration, duration);
+ABSL_DECLARE_FLAG(absl::optional<absl::Duration>, duration);
 ABSL_DECLARE_FLAG(uint64_t, requests);
 
 ABSL_DECLARE_FLAG(absl::Duration, latency_goal);

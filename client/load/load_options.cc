@@ -13,6 +13,8 @@
 namespace canopy::client {
 namespace {
 
+constexpr absl::Duration kDefaultDuration = absl::Seconds(10);
+
 absl::Status Wrong(absl::string_view flag, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", problem));
 }
@@ -51,8 +53,8 @@ absl::Status CheckRanges() {
         CheckRange("cancel_share plus --kill_share",
                    absl::GetFlag(FLAGS_cancel_share) + absl::GetFlag(FLAGS_kill_share), 0.0, 1.0),
         CheckSpan("warmup", absl::GetFlag(FLAGS_warmup), absl::ZeroDuration(), absl::Hours(24)),
-        CheckSpan("duration", absl::GetFlag(FLAGS_duration), absl::Milliseconds(1),
-                  absl::Hours(24 * 30)),
+        CheckSpan("duration", absl::GetFlag(FLAGS_duration).value_or(kDefaultDuration),
+                  absl::Milliseconds(1), absl::Hours(24 * 30)),
         CheckSpan("abandon_within", absl::GetFlag(FLAGS_abandon_within), absl::ZeroDuration(),
                   absl::Hours(1))}) {
     if (!status.ok()) {
@@ -166,7 +168,9 @@ absl::Status ReadDriver(LoadOptions* options) {
   driver.abandon_within = absl::GetFlag(FLAGS_abandon_within);
   driver.seed = absl::GetFlag(FLAGS_seed);
   driver.warmup = absl::GetFlag(FLAGS_warmup);
-  driver.duration = absl::GetFlag(FLAGS_duration);
+  driver.duration =
+      absl::GetFlag(FLAGS_duration)
+          .value_or(driver.max_requests > 0 ? absl::InfiniteDuration() : kDefaultDuration);
   if (options->kind == LoadKind::kTrace || options->kind == LoadKind::kStep) {
     // They end by themselves, and all of them counts.
     driver.warmup = absl::ZeroDuration();

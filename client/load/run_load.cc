@@ -280,6 +280,7 @@ std::string HelpText() {
 // Flags that were given, with their values.
 std::vector<std::pair<std::string, std::string>> Settings(const std::vector<std::string>& flags) {
   std::vector<std::pair<std::string, std::string>> settings;
+  settings.reserve(flags.size());
   for (const std::string& flag : flags) {
     settings.emplace_back(flag, absl::FindCommandLineFlag(flag)->CurrentValue());
   }
