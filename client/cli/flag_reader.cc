@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace canopy::client {
@@ -93,6 +94,26 @@ class Reader {
   Arguments read_;
 };
 
+// `text` broken between words, so that no line goes beyond kHelpColumns unless a word does; further
+// lines start at column `indent`, where the first one stands.
+std::string Wrapped(absl::string_view text, size_t indent) {
+  constexpr size_t kHelpColumns = 100;
+  std::string wrapped;
+  size_t column = indent;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    if (column > indent && column + 1 + word.size() > kHelpColumns) {
+      absl::StrAppend(&wrapped, "\n", std::string(indent, ' '));
+      column = indent;
+    } else if (column > indent) {
+      wrapped += ' ';
+      ++column;
+    }
+    absl::StrAppend(&wrapped, word);
+    column += word.size();
+  }
+  return wrapped;
+}
+
 }  // namespace
 
 absl::StatusOr<Arguments> ReadArguments(absl::Span<const std::string> arguments,
@@ -110,7 +131,7 @@ std::string FlagsHelp(absl::Span<const absl::string_view> names) {
   for (const absl::string_view name : names) {
     const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
     const std::string named = absl::StrCat("--", name, "=", flag->DefaultValue());
-    absl::StrAppendFormat(&text, "  %-30s %s\n", named, flag->Help());
+    absl::StrAppendFormat(&text, "  %-30s %s\n", named, Wrapped(flag->Help(), 33));
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #include "client/load/load_result.h"
 
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -11,7 +12,24 @@ void Interval::Merge(const Interval& other) {
   refused += other.refused;
   given_up += other.given_up;
   candidates += other.candidates;
+  in_flight = other.in_flight;
   latency.Merge(other.latency);
+}
+
+void AppendInterval(Interval interval, std::vector<Interval>* intervals) {
+  if (intervals->size() == kMostIntervals) {
+    for (size_t pair = 0; pair < kMostIntervals / 2; ++pair) {
+      Interval& first = (*intervals)[2 * pair];
+      const Interval& second = (*intervals)[2 * pair + 1];
+      first.Merge(second);
+      first.end = second.end;
+      if (pair > 0) {
+        (*intervals)[pair] = std::move(first);
+      }
+    }
+    intervals->resize(kMostIntervals / 2);
+  }
+  intervals->push_back(std::move(interval));
 }
 
 double LoadResult::PerSecond(uint64_t count) const {

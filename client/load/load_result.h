@@ -2,6 +2,7 @@
 #ifndef CLIENT_LOAD_LOAD_RESULT_H_
 #define CLIENT_LOAD_LOAD_RESULT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,8 +26,15 @@ struct Interval {
   int64_t in_flight = 0;  // At its end.
   LatencyHistogram latency;
 
-  void Merge(const Interval& other);  // Sums and latencies.
+  // Sums and latencies, and the later one's in_flight.
+  void Merge(const Interval& other);
 };
+
+// More are of no use to an eye, and a run may last for days.
+inline constexpr size_t kMostIntervals = 600;
+
+// Appends `interval`; first merges each two neighbours where there are kMostIntervals.
+void AppendInterval(Interval interval, std::vector<Interval>* intervals);
 
 struct TargetResult {
   Target target;

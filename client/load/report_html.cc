@@ -72,7 +72,7 @@ std::string Table(const std::vector<std::string>& head,
 
 // With thousands set apart.
 std::string Number(double value) {
-  std::string text = absl::StrFormat(value >= 100 ? "%.0f" : value >= 1 ? "%.2f" : "%.3f", value);
+  std::string text = absl::StrFormat("%.*f", value >= 100 ? 0 : value >= 1 ? 2 : 3, value);
   for (size_t at = std::min(text.find('.'), text.size()); at > 3;) {
     at -= 3;
     text.insert(at, ",");

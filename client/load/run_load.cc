@@ -158,13 +158,13 @@ class Program {
     std::vector<Interval> intervals;
     driver.Start();
     while (!driver.WaitUntilDone(kProgressInterval)) {
-      intervals.push_back(driver.TakeInterval());
-      ShowProgress(intervals.back());
+      AppendInterval(driver.TakeInterval(), &intervals);
+      ShowProgress(intervals.back());  // The one just taken: only older ones are merged.
       if (interrupted()) {
         driver.Stop();
       }
     }
-    intervals.push_back(driver.TakeInterval());
+    AppendInterval(driver.TakeInterval(), &intervals);
     if (shows_progress_ && streams_.err_is_terminal) {
       streams_.err << "\r\x1b[K" << std::flush;
     }

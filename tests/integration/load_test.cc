@@ -1,0 +1,104 @@
+// The load tester in verify mode against a real server over a fake model, while clients cancel and
+// die: every candidate that is answered is answered once, in its place, with the score of its path
+// alone, and no other call notices.
+#include <string>
+#include <utility>
+
+#include "client/client.h"
+#include "client/load/expected_answers.h"
+#include "client/load/load_driver.h"
+#include "client/load/request_pool.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/test_server.h"
+
+namespace canopy::testing {
+namespace {
+
+using client::Fate;
+using ::testing::IsEmpty;
+
+constexpr absl::Duration kForever = absl::Hours(1);
+
+struct LoadCase {
+  std::string model;
+  v1::Outputs outputs;
+  bool open_loop = false;
+};
+
+client::LoadResult RunLoad(const std::string& address, const LoadCase& load_case) {
+  client::ClientOptions client_options;
+  client_options.target = address;
+  client::PoolOptions pool_options;
+  pool_options.head.set_model(load_case.model);
+  *pool_options.head.mutable_outputs() = load_case.outputs;
+  pool_options.requests_per_shape = 16;
+  // Few tokens, so that tries branch everywhere and paths end inside others.
+  pool_options.vocab_size = 3;
+  pool_options.max_path_tokens = 2'048;
+  auto pool = client::RequestPool::FromMix(
+      *client::ParseMix("tiny=4,5x9:3+4=2,1x64:40+2=1,8x16:8+8=1"), pool_options);
+  EXPECT_TRUE(pool.ok()) << pool.status();
+  const auto client = client::Client::Create(client_options);
+  const absl::Status expected = client::ExpectAnswers(client->get(), &*pool);
+  EXPECT_TRUE(expected.ok()) << expected;
+
+  client::DriverOptions options;
+  options.targets = {{address, 1}};
+  options.client = client_options;
+  options.clients = 8;
+  options.completion_threads = 2;
+  options.connections = 4;
+  options.duration = kForever;
+  options.max_requests = 1'500;
+  options.cancel_share = 0.1;
+  options.kill_share = 0.02;
+  options.abandon_within = absl::Milliseconds(2);
+  options.verify = true;
+  options.tolerance = 0;
+  if (load_case.open_loop) {
+    options.arrivals = client::PoissonArrivals(100'000, 1);
+    options.max_in_flight = 200;
+  }
+  client::LoadDriver driver(options, &*pool);
+  driver.Start();
+  EXPECT_TRUE(driver.WaitUntilDone(kForever));
+  return driver.Finish();
+}
+
+void ExpectNothingLost(const client::LoadResult& result) {
+  EXPECT_THAT(result.wrong_answers, IsEmpty());
+  EXPECT_TRUE(result.CheckTotals().ok()) << result.CheckTotals();
+  EXPECT_EQ(result.ledger.total(), 1'500U);
+  // What is not given up is answered.
+  EXPECT_EQ(result.ledger.num(Fate::kRefused), 0U);
+  EXPECT_GT(result.ledger.num(Fate::kAnswered), 1'500U * 8 / 10);
+  EXPECT_GT(result.ledger.num_candidates(Fate::kAnswered), 30'000U);
+}
+
+TEST(LoadTest, ScoresOfAClosedLoop) {
+  TestServer server;
+  ExpectNothingLost(RunLoad(server.server().address(), {"reward", {}, false}));
+}
+
+TEST(LoadTest, TokenOutputsOfAClosedLoop) {
+  TestServer server;
+  LoadCase load_case = {"language", {}, false};
+  load_case.outputs.set_scores(true);
+  load_case.outputs.set_vectors(true);
+  load_case.outputs.set_token_logprobs(true);
+  load_case.outputs.set_entropy(true);
+  load_case.outputs.set_values(true);
+  load_case.outputs.set_scope(v1::SCOPE_PATH);
+  ExpectNothingLost(RunLoad(server.server().address(), load_case));
+}
+
+TEST(LoadTest, ABurstOfAnOpenLoopInManyParts) {
+  server::ServerOptions options = FakeServerOptions();
+  options.max_batch_tokens = 256;
+  TestServer server(options);
+  ExpectNothingLost(RunLoad(server.server().address(), {"reward", {}, true}));
+}
+
+}  // namespace
+}  // namespace canopy::testing
