@@ -23,9 +23,10 @@ std::string ToString(const Difference& difference);
 
 // Compares, in request order, that every candidate is there once, under its id and with its path's
 // length, and its scores, label scores, log-probs, their sums, entropies, logit ranges, values,
-// reasons and vectors. A number fits when it differs by at most `tolerance` times the larger of 1
-// and the expected one's magnitude; what one answer has, the other must have. Probabilities, top
-// log-probs (whose ranks may swap within rounding) and answers are not compared.
+// reasons and vectors. A number fits when it differs by at most `tolerance` times the largest
+// magnitude that its output has in the expected answer, and 1 at least: scores near zero are small
+// differences of large numbers, and round as those do. What one answer has, the other must have.
+// Probabilities, top log-probs (whose ranks may swap within rounding) and answers are not compared.
 // `expected` must have passed CheckScoreResponse; `got` may be anything.
 absl::optional<Difference> FindDifference(const v1::ScoreResponse& expected,
                                           const v1::ScoreResponse& got, double tolerance);

@@ -79,18 +79,34 @@ TEST(FindDifferenceTest, EveryNumberCounts) {
   }
 }
 
-TEST(FindDifferenceTest, ToleranceIsAbsoluteBelowOneAndRelativeAbove) {
+// The largest score of the sample is 2.5.
+TEST(FindDifferenceTest, ToleranceIsOfTheLargestNumberOfTheOutput) {
   const auto score = [](float value) {
     return [value](v1::ScoreResponse* r) { Candidate(r, 0, 0)->set_score(value); };
   };
-  EXPECT_EQ(Found(score(0.5F + 0.009F), 0.01), "");
-  EXPECT_NE(Found(score(0.5F + 0.011F), 0.01), "");
+  EXPECT_EQ(Found(score(0.5F + 0.024F), 0.01), "");
+  EXPECT_EQ(Found(score(0.5F + 0.026F), 0.01),
+            "questions[0].candidates[0].score: expected 0.5, got 0.526");
   v1::ScoreResponse expected = SampleResponse();
   Candidate(&expected, 0, 0)->set_score(-200);
   v1::ScoreResponse got = expected;
-  Candidate(&got, 0, 0)->set_score(-201.9F);
+  Candidate(&got, 1, 1)->set_score(-0.1F + 1.9F);
   EXPECT_FALSE(FindDifference(expected, got, 0.01).has_value());
-  Candidate(&got, 0, 0)->set_score(-202.1F);
+  Candidate(&got, 1, 1)->set_score(-0.1F + 2.1F);
+  EXPECT_TRUE(FindDifference(expected, got, 0.01).has_value());
+}
+
+TEST(FindDifferenceTest, ToleranceIsAbsoluteBelowOne) {
+  v1::ScoreResponse expected = SampleResponse();
+  for (v1::QuestionResult& question : *expected.mutable_results()) {
+    for (v1::CandidateResult& candidate : *question.mutable_candidates()) {
+      candidate.set_score(0.001F);
+    }
+  }
+  v1::ScoreResponse got = expected;
+  Candidate(&got, 0, 0)->set_score(0.010F);
+  EXPECT_FALSE(FindDifference(expected, got, 0.01).has_value());
+  Candidate(&got, 0, 0)->set_score(0.012F);
   EXPECT_TRUE(FindDifference(expected, got, 0.01).has_value());
 }
 

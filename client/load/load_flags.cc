@@ -45,8 +45,9 @@ ABSL_FLAG(std::string, thresholds, "",
 
 ABSL_FLAG(bool, verify, false,
           "compare every answer with that of its paths alone, computed once for the pool");
-ABSL_FLAG(double, tolerance, 1e-4,
-          "difference that a number may have, of the larger of 1 and itself");
+ABSL_FLAG(
+    double, tolerance, 1e-4,
+    "difference that a number may have, of the largest of its kind in the answer, and 1 at least");
 ABSL_FLAG(double, cancel_share, 0, "share of the calls that are cancelled on their way");
 ABSL_FLAG(double, kill_share, 0, "share of the calls whose connection is cut on their way");
 ABSL_FLAG(absl::Duration, abandon_within, absl::Milliseconds(20),
