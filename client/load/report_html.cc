@@ -217,6 +217,7 @@ std::string LatencyTable(const Tally& total) {
 
 std::string CountTable(const std::string& what, const std::map<std::string, uint64_t>& counts) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(counts.size());
   for (const auto& [name, count] : counts) {
     rows.push_back({name, absl::StrCat(count)});
   }
