@@ -3,6 +3,8 @@
 
 #include "kernels/device.h"
 #include "kernels/launch.cuh"
+#include "kernels/products_hopper.h"
+#include "kernels/tensor_map.h"
 #include "kernels/tree_attention_hopper.h"
 #include "kernels/tree_attention_portable.h"
 
@@ -53,7 +55,14 @@ cudaError_t Init(DeviceInfo* device) {
   if (error != cudaSuccess || device->compute_capability != 90) {
     return error;
   }
-  return InitTreeAttentionHopper();
+  error = InitTensorMaps();
+  if (error == cudaSuccess) {
+    error = InitTreeAttentionHopper();
+  }
+  if (error == cudaSuccess) {
+    error = InitGatedProduct();
+  }
+  return error == cudaSuccess ? InitHeadProduct() : error;
 }
 
 }  // namespace canopy::kernels

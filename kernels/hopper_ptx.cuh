@@ -4,8 +4,10 @@
 #define KERNELS_HOPPER_PTX_CUH_
 
 #include <cuda.h>
+#include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace canopy::kernels::hopper {
 
@@ -46,12 +48,58 @@ __device__ __forceinline__ void Wait(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
+// Arrives at the barrier at the same place in the shared memory of block `rank` of the cluster.
+// Says nothing about ordinary writes: releasing them to the cluster would cost a fence of the whole
+// device, 0.5 us.
+__device__ __forceinline__ void ArriveAt(uint32_t barrier, uint32_t rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+      "}\n" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
+__device__ __forceinline__ uint32_t ClusterRank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// Meets all threads of the cluster. Publishes initialised barriers (FenceBarrierInit), not ordinary
+// writes.
+__device__ __forceinline__ void SyncCluster() {
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
 // Meets `threads` threads that use the same named barrier (1..15).
 __device__ __forceinline__ void SyncNamed(uint32_t barrier, uint32_t threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 // --- Copies.
+
+__device__ __forceinline__ void LoadBox2(uint32_t target, const CUtensorMap& map, uint32_t barrier,
+                                         int32_t c0, int32_t c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4}], [%2];" ::"r"(target),
+      "l"(&map), "r"(barrier), "r"(c0), "r"(c1)
+      : "memory");
+}
+
+// To the same place of every block of the cluster whose bit is set, and to the barrier there.
+__device__ __forceinline__ void LoadBox2ToBlocks(uint32_t target, const CUtensorMap& map,
+                                                 uint32_t barrier, int32_t c0, int32_t c1,
+                                                 uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(target),
+      "l"(&map), "r"(barrier), "r"(c0), "r"(c1), "h"(blocks)
+      : "memory");
+}
 
 __device__ __forceinline__ void LoadBox4(uint32_t target, const CUtensorMap& map, uint32_t barrier,
                                          int32_t c0, int32_t c1, int32_t c2, int32_t c3) {
@@ -77,6 +125,16 @@ __device__ __forceinline__ void StoreBox5(uint32_t source, const CUtensorMap& ma
       "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group "
       "[%1, {%2, %2, %3, %4, %5}], [%0];" ::"r"(source),
       "l"(&map), "r"(0), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+__device__ __forceinline__ void StoreBox2(uint32_t source, const CUtensorMap& map, int32_t c0,
+                                          int32_t c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%1, {%2, %3}], [%0];" ::"r"(
+          source),
+      "l"(&map), "r"(c0), "r"(c1)
       : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
@@ -175,6 +233,12 @@ struct OperandDescriptor {
   CANOPY_REG40                                                                                   \
   ",%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62" \
   ",%63"
+#define CANOPY_REG128                                                                             \
+  CANOPY_REG64                                                                                    \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86," \
+  "%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,"  \
+  "%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,"    \
+  "%126,%127"
 
 // a and b in shared memory, both K-major. `accumulate` false overwrites d.
 #define CANOPY_DEFINE_SHARED_PRODUCT(TYPE, NAME, N, COUNT, REGISTERS, A, B, P, ...)            \
@@ -196,6 +260,26 @@ CANOPY_DEFINE_SHARED_PRODUCT("bf16", SharedProductBf16, "80", 40, CANOPY_REG40, 
                              CANOPY_ACC32(d, 0), CANOPY_ACC8(d, 32))
 CANOPY_DEFINE_SHARED_PRODUCT("f16", SharedProductF16, "80", 40, CANOPY_REG40, "%40", "%41", "%42",
                              CANOPY_ACC32(d, 0), CANOPY_ACC8(d, 32))
+CANOPY_DEFINE_SHARED_PRODUCT("bf16", SharedProductBf16, "128", 64, CANOPY_REG64, "%64", "%65",
+                             "%66", CANOPY_ACC32(d, 0), CANOPY_ACC32(d, 32))
+CANOPY_DEFINE_SHARED_PRODUCT("f16", SharedProductF16, "128", 64, CANOPY_REG64, "%64", "%65", "%66",
+                             CANOPY_ACC32(d, 0), CANOPY_ACC32(d, 32))
+CANOPY_DEFINE_SHARED_PRODUCT("bf16", SharedProductBf16, "256", 128, CANOPY_REG128, "%128", "%129",
+                             "%130", CANOPY_ACC32(d, 0), CANOPY_ACC32(d, 32), CANOPY_ACC32(d, 64),
+                             CANOPY_ACC32(d, 96))
+CANOPY_DEFINE_SHARED_PRODUCT("f16", SharedProductF16, "256", 128, CANOPY_REG128, "%128", "%129",
+                             "%130", CANOPY_ACC32(d, 0), CANOPY_ACC32(d, 32), CANOPY_ACC32(d, 64),
+                             CANOPY_ACC32(d, 96))
+
+template <typename Element, int kCount>
+__device__ __forceinline__ void SharedProduct(float (&d)[kCount], uint64_t a, uint64_t b,
+                                              bool accumulate) {
+  if constexpr (std::is_same_v<Element, __half>) {
+    SharedProductF16(d, a, b, accumulate);
+  } else {
+    SharedProductBf16(d, a, b, accumulate);
+  }
+}
 
 // a in registers, b in shared memory and transposed: its rows are the summed dimension.
 #define CANOPY_DEFINE_REGISTER_PRODUCT(TYPE, NAME, N, COUNT, REGISTERS, A, B, P, ...)          \
@@ -228,6 +312,7 @@ CANOPY_DEFINE_REGISTER_PRODUCT("f16", RegisterProductF16, "64", 32, CANOPY_REG32
 #undef CANOPY_REG32
 #undef CANOPY_REG40
 #undef CANOPY_REG64
+#undef CANOPY_REG128
 
 }  // namespace canopy::kernels::hopper
 

@@ -20,21 +20,33 @@ struct LaunchShape {
   int32_t blocks = 0;
   int32_t threads = 0;
   size_t shared_bytes = 0;
+  int32_t cluster_blocks = 1;  // blocks that share their memory
 };
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t LaunchKernel(void (*kernel)(Parameters...), const LaunchShape& shape,
                          cudaStream_t stream, const Arguments&... arguments) {
-  cudaLaunchAttribute early;
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2];
+  uint32_t num_attributes = 0;
+  if (IsEarlyLaunchAllowed()) {
+    cudaLaunchAttribute& early = attributes[num_attributes++];
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster_blocks > 1) {
+    cudaLaunchAttribute& cluster = attributes[num_attributes++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = shape.cluster_blocks;
+    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = 1;
+  }
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(shape.blocks);
   config.blockDim = dim3(shape.threads);
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = IsEarlyLaunchAllowed() ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = num_attributes;
   return cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
 }
 

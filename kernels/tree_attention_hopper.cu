@@ -1,13 +1,12 @@
 #include <cuda.h>
-#include <cudaTypedefs.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 
 #include "kernels/launch.cuh"
+#include "kernels/tensor_map.h"
 #include "kernels/tree_attention_hopper.cuh"
 #include "kernels/tree_attention_hopper.h"
 
@@ -16,37 +15,6 @@ namespace {
 
 using hopper::Params;
 using hopper::Tile;
-
-// The driver's encoder, found by Init: linking the driver would tie every binary to it.
-std::atomic<PFN_cuTensorMapEncodeTiled_v12000> encode_tiled{nullptr};
-
-struct MapShape {
-  uint32_t rank = 0;
-  uint64_t sizes[5] = {};
-  uint64_t strides[4] = {};  // elements, of dimensions 1..
-  uint32_t box[5] = {};
-};
-
-cudaError_t Encode(const void* data, DataType type, const MapShape& shape, CUtensorMap* map) {
-  const auto encode = encode_tiled.load(std::memory_order_acquire);
-  if (encode == nullptr) {
-    return cudaErrorNotSupported;
-  }
-  cuuint64_t byte_strides[4];
-  for (uint32_t i = 0; i + 1 < shape.rank; ++i) {
-    byte_strides[i] = shape.strides[i] * 2;
-  }
-  const cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
-  const CUresult result =
-      encode(map,
-             type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-             shape.rank, const_cast<void*>(data), reinterpret_cast<const cuuint64_t*>(shape.sizes),
-             byte_strides, shape.box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
-}
 
 // Queries and outputs: 64 rows of a warpgroup in one box, padded heads out of bounds.
 MapShape RowsMap(const TreeAttentionShape& shape, const HeadStrides& strides) {
@@ -116,7 +84,7 @@ cudaError_t EncodeMaps(const TreeAttentionParams& params, Params* p) {
               {params.k, TailMap(shape, params.k_strides), &p->k_tail},
               {params.v, TailMap(shape, params.v_strides), &p->v_tail}};
   for (const auto& item : maps) {
-    const cudaError_t error = Encode(item.data, shape.data_type, item.map_shape, item.map);
+    const cudaError_t error = EncodeTensorMap(item.data, shape.data_type, item.map_shape, item.map);
     if (error != cudaSuccess) {
       return error;
     }
@@ -166,24 +134,13 @@ cudaError_t Dispatch(TreeAttentionInstance instance, int32_t head_dim, DataType 
 }  // namespace
 
 cudaError_t InitTreeAttentionHopper() {
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found;
-  cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
-                                                       cudaEnableDefault, &found);
-  if (error != cudaSuccess) {
-    return error;
-  }
-  if (found != cudaDriverEntryPointSuccess) {
-    return cudaErrorNotSupported;
-  }
-  encode_tiled.store(reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(entry),
-                     std::memory_order_release);
   for (const auto instance :
        {TreeAttentionInstance::kHopper2x64, TreeAttentionInstance::kHopper3x64,
         TreeAttentionInstance::kHopper3x80}) {
     for (const int32_t head_dim : {64, 128}) {
       for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
-        error = Dispatch(instance, head_dim, type, [](auto run) { return run.Init(); });
+        const cudaError_t error =
+            Dispatch(instance, head_dim, type, [](auto run) { return run.Init(); });
         if (error != cudaSuccess) {
           return error;
         }

@@ -22,11 +22,7 @@ __device__ __forceinline__ void IssueScores(float (&scores)[T::kKeyTile / 2], ui
   for (int i = 0; i < T::kHeadDim / 16; ++i) {
     const uint64_t q = a.At(i / 4 * kRows * 128 + i % 4 * 32);
     const uint64_t k = b.At(i / 4 * 1024 + i % 4 * 32);
-    if constexpr (std::is_same_v<typename T::Element, __half>) {
-      SharedProductF16(scores, q, k, i > 0);
-    } else {
-      SharedProductBf16(scores, q, k, i > 0);
-    }
+    SharedProduct<typename T::Element>(scores, q, k, i > 0);
   }
   CommitProducts();
 }

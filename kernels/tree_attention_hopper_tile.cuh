@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "kernels/ring.cuh"
 #include "kernels/tree_attention_device.cuh"
 
 namespace canopy::kernels::hopper {
@@ -115,19 +116,6 @@ struct Shared {
   }
   __device__ __forceinline__ uint32_t ExitsAt(int32_t stage) const {
     return exits + stage * T::kExitBytes;
-  }
-};
-
-// A position in a ring of buffers, with the parity of the phase that is waited for.
-template <int kSize>
-struct Ring {
-  int32_t index = 0;
-  uint32_t parity = 0;
-  __device__ __forceinline__ void Advance() {
-    if (++index == kSize) {
-      index = 0;
-      parity ^= 1;
-    }
   }
 };
 

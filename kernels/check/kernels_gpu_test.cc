@@ -2,6 +2,7 @@
 #include "gtest/gtest.h"
 #include "kernels/check/attention_check.h"
 #include "kernels/check/layer_check.h"
+#include "kernels/check/product_check.h"
 #include "kernels/device.h"
 
 namespace canopy::kernels::check {
@@ -20,6 +21,10 @@ class KernelsGpuTest : public testing::Test {
 
 TEST_F(KernelsGpuTest, LayerKernelsAreWithinOneRoundingOfTheirTwins) {
   EXPECT_EQ(CheckLayers(/*seed=*/1, /*rounds=*/20), 0);
+}
+
+TEST_F(KernelsGpuTest, ProductsAreWithinOneRoundingOfTheirTwins) {
+  EXPECT_EQ(CheckProducts(/*seed=*/1, /*rounds=*/9, device_), 0);
 }
 
 TEST_F(KernelsGpuTest, TreeAttentionIsWithinTwiceThePlainErrorOnRandomForests) {

@@ -1,5 +1,7 @@
 // Stands for the kernels in a build without nvcc.
 #include "kernels/device.h"
+#include "kernels/gated_product.h"
+#include "kernels/head_product.h"
 #include "kernels/logit_stats.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"
@@ -28,6 +30,12 @@ cudaError_t LaunchQkNormRope(const QkNormRopeParams& /*params*/, cudaStream_t /*
   return cudaErrorNotSupported;
 }
 cudaError_t LaunchSiluMul(const SiluMulParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t LaunchGatedProduct(const GatedProductParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t LaunchHeadProduct(const HeadProductParams& /*params*/, cudaStream_t /*stream*/) {
   return cudaErrorNotSupported;
 }
 cudaError_t LaunchRowGather(const RowGatherParams& /*params*/, cudaStream_t /*stream*/) {

@@ -1,0 +1,314 @@
+#include "kernels/check/product_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <random>
+#include <vector>
+
+#include "kernels/check/device_buffer.h"
+#include "kernels/check/element_codec.h"
+#include "kernels/gated_product.h"
+#include "kernels/head_product.h"
+#include "kernels/reference/layer_reference.h"
+
+namespace canopy::kernels::check {
+namespace {
+
+constexpr DataType kTypes[] = {DataType::kBFloat16, DataType::kFloat16};
+constexpr const char* kTypeNames[] = {"bfloat16", "float16"};
+// Elements after each array that are NaN, and after the output must stay so.
+constexpr size_t kGuardElements = 4096;
+// Of a sum of float32 products, in units of the sum of their sizes.
+constexpr double kSumError = 1e-6;
+constexpr double kRmsEpsilon = 1e-6;
+
+using Values = std::vector<double>;
+
+struct Shape {
+  int32_t rows = 0;
+  int32_t columns = 0;
+  int32_t inner = 0;
+};
+
+// A sum of products, and the sum of their sizes.
+struct Sum {
+  double value = 0;
+  double size = 0;
+};
+
+Sum Dot(const double* a, const double* b, int32_t count) {
+  Sum sum;
+  for (int32_t i = 0; i < count; ++i) {
+    sum.value += a[i] * b[i];
+    sum.size += std::abs(a[i] * b[i]);
+  }
+  return sum;
+}
+
+class ProductCheck {
+ public:
+  ProductCheck(uint32_t seed, const DeviceInfo& device) : random_(seed), device_(device) {}
+
+  int64_t Run(int32_t rounds) {
+    int64_t failures = 0;
+    for (const DataType type : kTypes) {
+      for (const int32_t tile_weights : {0, 128, 256}) {
+        type_ = type;
+        tile_weights_ = tile_weights;
+        failures += CheckAll("gated_product", rounds, [this](int32_t i) { return GatedRound(i); });
+        failures += CheckAll("head_product", rounds, [this](int32_t i) { return HeadRound(i); });
+      }
+    }
+    return failures;
+  }
+
+ private:
+  // `round` returns its worst error in units of what is allowed.
+  template <typename Round>
+  int64_t CheckAll(const char* name, int32_t rounds, Round round) {
+    double worst = 0;
+    int32_t failed = 0;
+    for (int32_t i = 0; i < rounds; ++i) {
+      const double error = round(i);
+      failed += !(error <= 1);
+      worst = std::isnan(error) ? error : std::max(worst, error);
+    }
+    std::printf("%-14s %-9s tile %3d  worst error %.2f of the allowed%s\n", name,
+                kTypeNames[static_cast<int>(type_)], tile_weights_, worst,
+                failed > 0 ? "  FAILED" : "");
+    return failed;
+  }
+
+  int32_t Uniform(int32_t low, int32_t high) {
+    return std::uniform_int_distribution<int32_t>(low, high)(random_);
+  }
+
+  // Deep ones, ones with more tiles than multiprocessors, and ones that end inside a tile.
+  Shape DrawShape(int32_t round) {
+    switch (round % 3) {
+      case 0:
+        return {Uniform(1, 300), 8 * Uniform(1, 40), 8 * Uniform(1, 200)};
+      case 1:
+        return {Uniform(2000, 6000), 8 * Uniform(60, 140), 8 * Uniform(1, 4)};
+      default:
+        return {Uniform(1, 700), 64 * Uniform(1, 6), 64 * Uniform(1, 6)};
+    }
+  }
+
+  Values Draw(size_t count, double amplitude) {
+    std::normal_distribution<double> normal(0, amplitude);
+    Values values(count);
+    for (double& value : values) {
+      value = normal(random_);
+    }
+    return Decode(Encode(values, type_), type_);
+  }
+
+  void Upload(const Values& values, DeviceBuffer<uint8_t>* buffer) {
+    std::vector<uint8_t> bits = Encode(values, type_);
+    bits.resize(bits.size() + kGuardElements * ElementBytes(type_), 0xFF);
+    buffer->Upload(bits);
+  }
+
+  void PoisonOutput(size_t size) {
+    out_.Resize((size + kGuardElements) * ElementBytes(type_));
+    out_.Poison();
+  }
+
+  // Empty when something after the output was written.
+  Values ReadOutput(size_t size) {
+    std::vector<uint8_t> bits = out_.Download((size + kGuardElements) * ElementBytes(type_));
+    const auto end = bits.begin() + static_cast<int64_t>(size * ElementBytes(type_));
+    if (std::any_of(end, bits.end(), [](uint8_t byte) { return byte != 0xFF; })) {
+      return {};
+    }
+    bits.erase(end, bits.end());
+    return Decode(bits, type_);
+  }
+
+  // The error of one element in units of a rounding and `further`.
+  double Error(double found, double expected, double further) const {
+    // The least positive value of half precision.
+    const double least = type_ == DataType::kFloat16 ? 0x1p-25 : 0;
+    return std::abs(found - expected) /
+           (0.51 * Epsilon(type_) * std::abs(expected) + further + least);
+  }
+
+  double GatedRound(int32_t round) {
+    const Shape shape = DrawShape(round);
+    const Values rows = Draw(size_t(shape.rows) * shape.inner, 1);
+    const Values weight = Draw(size_t{2} * shape.columns * shape.inner,
+                               3 / std::sqrt(static_cast<double>(shape.inner)));
+    Upload(rows, &rows_);
+    Upload(weight, &weight_);
+    PoisonOutput(size_t(shape.rows) * shape.columns);
+    GatedProductParams params;
+    params.rows = rows_.get();
+    params.weight = weight_.get();
+    params.out = out_.get();
+    params.num_rows = shape.rows;
+    params.columns = shape.columns;
+    params.inner = shape.inner;
+    params.data_type = type_;
+    params.num_multiprocessors = device_.num_multiprocessors;
+    params.tile_weights = tile_weights_;
+    Require(LaunchGatedProduct(params, nullptr), "LaunchGatedProduct");
+    Require(cudaDeviceSynchronize(), "GatedProduct");
+
+    const Values found = ReadOutput(size_t(shape.rows) * shape.columns);
+    if (found.empty()) {
+      return NAN;
+    }
+    double worst = 0;
+    for (int32_t row = 0; row < shape.rows; ++row) {
+      for (int32_t column = 0; column < shape.columns; ++column) {
+        const double* inputs = &rows[size_t(row) * shape.inner];
+        const Sum gate = Dot(inputs, &weight[size_t(column) * shape.inner], shape.inner);
+        const Sum up =
+            Dot(inputs, &weight[size_t(shape.columns + column) * shape.inner], shape.inner);
+        const double expected = reference::SiluMul({gate.value, up.value})[0];
+        // SiLU is at most as steep as 1.1, and as large as its argument.
+        const double error = Error(found[size_t(row) * shape.columns + column], expected,
+                                   1e-6 * (1 + std::abs(gate.value)) * std::abs(expected) +
+                                       kSumError * (1.1 * gate.size * std::abs(up.value) +
+                                                    std::abs(gate.value) * up.size));
+        if (!(error <= worst)) {
+          worst = error;
+        }
+      }
+    }
+    return worst;
+  }
+
+  // One head of one row, as the kernel should leave it.
+  Values ExpectedHead(Values head, const Values& norm, bool turned, int32_t position,
+                      const std::vector<float>& frequencies) const {
+    if (!turned) {
+      return head;
+    }
+    if (!norm.empty()) {
+      head = reference::RmsNorm(head, norm, kRmsEpsilon);
+    }
+    return reference::Rope(head, position, frequencies);
+  }
+
+  static double NormGain(const Values& head, const Values& norm) {
+    double squares = 0;
+    double largest = 0;
+    for (size_t i = 0; i < head.size(); ++i) {
+      squares += head[i] * head[i];
+      largest = std::max(largest, std::abs(norm[i]));
+    }
+    return 2 * largest / std::sqrt(squares / static_cast<double>(head.size()) + kRmsEpsilon);
+  }
+
+  double HeadRound(int32_t round) {
+    Shape shape = DrawShape(round);
+    const int32_t dim = Uniform(0, 1) == 0 ? 64 : 128;
+    const int32_t kv_heads = Uniform(1, 3);
+    const int32_t query_heads = kv_heads * Uniform(1, 3);
+    shape.columns = (query_heads + 2 * kv_heads) * dim;
+    const bool has_bias = Uniform(0, 1) == 0;
+    const bool has_norm = Uniform(0, 1) == 0;
+    const Values rows = Draw(size_t(shape.rows) * shape.inner, 1);
+    const Values weight =
+        Draw(size_t(shape.columns) * shape.inner, 1 / std::sqrt(static_cast<double>(shape.inner)));
+    const Values bias = Draw(has_bias ? shape.columns : 0, 1);
+    const Values norms[2] = {Draw(has_norm ? dim : 0, 1), Draw(has_norm ? dim : 0, 1)};
+    std::vector<int32_t> positions(shape.rows);
+    for (int32_t& position : positions) {
+      position = Uniform(0, 40000);
+    }
+    std::vector<float> frequencies(dim / 2);
+    for (int32_t i = 0; i < dim / 2; ++i) {
+      frequencies[i] = static_cast<float>(std::pow(1e6, -2.0 * i / dim));
+    }
+    Upload(rows, &rows_);
+    Upload(weight, &weight_);
+    Upload(bias, &bias_);
+    Upload(norms[0], &norms_[0]);
+    Upload(norms[1], &norms_[1]);
+    positions_.Upload(positions);
+    frequencies_.Upload(frequencies);
+    PoisonOutput(size_t(shape.rows) * shape.columns);
+    HeadProductParams params;
+    params.rows = rows_.get();
+    params.weight = weight_.get();
+    params.bias = has_bias ? bias_.get() : nullptr;
+    params.q_weight = has_norm ? norms_[0].get() : nullptr;
+    params.k_weight = has_norm ? norms_[1].get() : nullptr;
+    params.position_ids = positions_.get();
+    params.inverse_frequencies = frequencies_.get();
+    params.out = out_.get();
+    params.num_rows = shape.rows;
+    params.inner = shape.inner;
+    params.num_query_heads = query_heads;
+    params.num_kv_heads = kv_heads;
+    params.head_dim = dim;
+    params.epsilon = kRmsEpsilon;
+    params.data_type = type_;
+    params.num_multiprocessors = device_.num_multiprocessors;
+    params.tile_weights = tile_weights_;
+    Require(LaunchHeadProduct(params, nullptr), "LaunchHeadProduct");
+    Require(cudaDeviceSynchronize(), "HeadProduct");
+
+    const Values found = ReadOutput(size_t(shape.rows) * shape.columns);
+    if (found.empty()) {
+      return NAN;
+    }
+    double worst = 0;
+    for (int32_t row = 0; row < shape.rows; ++row) {
+      for (int32_t head = 0; head < query_heads + 2 * kv_heads; ++head) {
+        Values sums(dim);
+        double size = 0;
+        for (int32_t i = 0; i < dim; ++i) {
+          const int32_t column = head * dim + i;
+          const Sum sum = Dot(&rows[size_t(row) * shape.inner],
+                              &weight[size_t(column) * shape.inner], shape.inner);
+          sums[i] = sum.value + (has_bias ? bias[column] : 0);
+          size = std::max(size, sum.size);
+        }
+        const bool turned = head < query_heads + kv_heads;
+        const Values expected = ExpectedHead(sums, norms[head < query_heads ? 0 : 1], turned,
+                                             positions[row], frequencies);
+        // What a norm multiplies sums by, and so their errors.
+        const double gain =
+            turned && has_norm ? NormGain(sums, norms[head < query_heads ? 0 : 1]) : 1;
+        double largest = 0;
+        for (const double value : expected) {
+          largest = std::max(largest, std::abs(value));
+        }
+        for (int32_t i = 0; i < dim; ++i) {
+          const double error = Error(found[size_t(row) * shape.columns + head * dim + i],
+                                     expected[i], 4e-6 * largest + kSumError * size * gain);
+          if (!(error <= worst)) {
+            worst = error;
+          }
+        }
+      }
+    }
+    return worst;
+  }
+
+  std::mt19937 random_;
+  const DeviceInfo device_;
+  DeviceBuffer<uint8_t> rows_;
+  DeviceBuffer<uint8_t> weight_;
+  DeviceBuffer<uint8_t> bias_;
+  DeviceBuffer<uint8_t> norms_[2];
+  DeviceBuffer<uint8_t> out_;
+  DeviceBuffer<int32_t> positions_;
+  DeviceBuffer<float> frequencies_;
+  DataType type_ = DataType::kBFloat16;
+  int32_t tile_weights_ = 0;
+};
+
+}  // namespace
+
+int64_t CheckProducts(uint32_t seed, int32_t rounds, const DeviceInfo& device) {
+  return device.compute_capability == 90 ? ProductCheck(seed, device).Run(rounds) : 0;
+}
+
+}  // namespace canopy::kernels::check

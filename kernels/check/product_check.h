@@ -1,0 +1,18 @@
+// Checks the matrix products with epilogues on random shapes.
+#ifndef KERNELS_CHECK_PRODUCT_CHECK_H_
+#define KERNELS_CHECK_PRODUCT_CHECK_H_
+
+#include <cstdint>
+
+#include "kernels/device.h"
+
+namespace canopy::kernels::check {
+
+// Runs `rounds` shapes of each type and tile, prints the worst errors and returns how many rounds
+// failed. Outputs are poisoned before, and so is what follows every array. Nothing runs, and
+// nothing fails, where the device has no such kernels.
+int64_t CheckProducts(uint32_t seed, int32_t rounds, const DeviceInfo& device);
+
+}  // namespace canopy::kernels::check
+
+#endif  // KERNELS_CHECK_PRODUCT_CHECK_H_

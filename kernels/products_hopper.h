@@ -1,0 +1,15 @@
+// What Init of device.h does for the products with epilogues, on devices of compute capability 9.0.
+#ifndef KERNELS_PRODUCTS_HOPPER_H_
+#define KERNELS_PRODUCTS_HOPPER_H_
+
+#include "cuda_runtime_api.h"
+
+namespace canopy::kernels {
+
+// Once a device, before the first LaunchGatedProduct and LaunchHeadProduct.
+cudaError_t InitGatedProduct();
+cudaError_t InitHeadProduct();
+
+}  // namespace canopy::kernels
+
+#endif  // KERNELS_PRODUCTS_HOPPER_H_
