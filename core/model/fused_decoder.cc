@@ -5,10 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "ATen/ops/addmm.h"
 #include "ATen/ops/arange.h"
 #include "ATen/ops/empty.h"
-#include "ATen/ops/mm.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "c10/core/DeviceGuard.h"
@@ -121,9 +119,13 @@ FusedDecoder::FusedDecoder(const ModelConfig& config, const DecoderWeights& weig
     const auto head_norm = [&](int64_t head) {
       return layer.qk_norm.defined() ? layer.qk_norm[head] : at::Tensor();
     };
-    layers_.push_back({layer.input_norm, layer.qkv.t(), layer.qkv_bias, head_norm(0),
-                       head_norm(config.num_query_heads), layer.output.t(), layer.output_bias,
-                       layer.post_attention_norm, Turned(layer.gate_up), Turned(layer.down),
+    layers_.push_back({layer.input_norm,
+                       {layer.qkv, layer.qkv_bias, head_norm(0), head_norm(config.num_query_heads)},
+                       layer.output.t(),
+                       layer.output_bias,
+                       layer.post_attention_norm,
+                       layer.gate_up,
+                       Turned(layer.down),
                        layer.experts});
   }
 }
@@ -183,7 +185,7 @@ FusedDecoder::Buffers FusedDecoder::MakeBuffers(int64_t rows) const {
   buffers.qkv = make(config_.query_size() + 2 * config_.kv_size());
   buffers.attended = make(config_.query_size());
   const int64_t mlp_rows = std::min(rows, kMaxMlpRows);
-  buffers.gate_up = make_rows(mlp_rows, 2 * intermediate_size_);
+  buffers.gate_up = make_rows(mlp_rows, ops_->GatedScratchColumns());
   buffers.activated = make_rows(mlp_rows, intermediate_size_);
   return buffers;
 }
@@ -191,16 +193,10 @@ FusedDecoder::Buffers FusedDecoder::MakeBuffers(int64_t rows) const {
 void FusedDecoder::RunToLastAttention(const Forest& forest, const Buffers& buffers) const {
   const at::Tensor visible = ops_->ListVisible(forest.exit, forest.shape);
   ops_->GatherRows(embedding_, forest.token_ids, buffers.hidden);
-  at::Tensor qkv = buffers.qkv;
   for (const Layer& layer : layers_) {
     ops_->RmsNorm(buffers.hidden, layer.input_norm, buffers.normed);
-    if (layer.qkv_bias.defined()) {
-      at::addmm_out(qkv, layer.qkv_bias, buffers.normed, layer.qkv);
-    } else {
-      at::mm_out(qkv, buffers.normed, layer.qkv);
-    }
-    ops_->QkNormRope(qkv, layer.q_norm, layer.k_norm, forest.position_ids);
-    ops_->TreeAttention(qkv, visible, forest.shape, buffers.attended);
+    ops_->ProjectHeads(buffers.normed, layer.heads, forest.position_ids, buffers.qkv);
+    ops_->TreeAttention(buffers.qkv, visible, forest.shape, buffers.attended);
     if (&layer != &layers_.back()) {
       FinishLayer(layer, buffers);
     }
@@ -222,13 +218,12 @@ void FusedDecoder::FinishLayer(const Layer& layer, const Buffers& buffers) const
 
 void FusedDecoder::AddMlp(const Layer& layer, const Buffers& buffers) const {
   const int64_t num_rows = buffers.hidden.size(0);
-  const int64_t step = buffers.gate_up.size(0);
+  const int64_t step = buffers.activated.size(0);
   for (int64_t begin = 0; begin < num_rows; begin += step) {
     const int64_t rows = std::min(step, num_rows - begin);
-    at::Tensor gate_up = buffers.gate_up.narrow(0, 0, rows);
     const at::Tensor activated = buffers.activated.narrow(0, 0, rows);
-    at::mm_out(gate_up, buffers.normed.narrow(0, begin, rows), layer.gate_up);
-    ops_->SiluMul(gate_up, activated);
+    ops_->GatedProduct(buffers.normed.narrow(0, begin, rows), layer.gate_up,
+                       buffers.gate_up.narrow(0, 0, rows), activated);
     buffers.hidden.narrow(0, begin, rows).addmm_(activated, layer.down);
   }
 }

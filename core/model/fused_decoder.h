@@ -73,18 +73,14 @@ class FusedDecoder {
   static int64_t NumGraphSizes();
 
  private:
-  // LayerWeights with matrices turned for products from the left: [in, out].
   struct Layer {
     at::Tensor input_norm;
-    at::Tensor qkv;
-    at::Tensor qkv_bias;
-    at::Tensor q_norm;  // undefined, as k_norm, where heads are not normed
-    at::Tensor k_norm;
-    at::Tensor output;
+    HeadProjection heads;
+    at::Tensor output;  // [in, out], for a product from the left
     at::Tensor output_bias;
     at::Tensor post_attention_norm;
-    at::Tensor gate_up;  // undefined, as down, in sparse layers
-    at::Tensor down;
+    at::Tensor gate_up;     // [out, in]; undefined, as down, in sparse layers
+    at::Tensor down;        // [in, out]
     ExpertWeights experts;  // of sparse layers
   };
   // A forest on the device, [tokens] int32 each.

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "ATen/ops/addmm.h"
 #include "ATen/ops/empty.h"
+#include "ATen/ops/mm.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "c10/core/DeviceGuard.h"
@@ -11,6 +13,8 @@
 #include "core/base/status_macros.h"
 #include "core/ops/cuda_stream.h"
 #include "kernels/device.h"
+#include "kernels/gated_product.h"
+#include "kernels/head_product.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"
 #include "kernels/row_gather.h"
@@ -117,46 +121,65 @@ class CudaKernelOps : public KernelOps {
     CheckLaunch(kernels::LaunchRmsNorm(params, CurrentCudaStream()), "RMS norm");
   }
 
-  void QkNormRope(const at::Tensor& qkv, const at::Tensor& q_norm, const at::Tensor& k_norm,
-                  const at::Tensor& position_ids) const override {
+  void ProjectHeads(const at::Tensor& rows, const HeadProjection& projection,
+                    const at::Tensor& position_ids, const at::Tensor& qkv) const override {
+    CheckProjection(rows, projection);
     CheckQkv(qkv);
     CheckDense(position_ids, at::kInt, "position_ids");
     CheckShape(position_ids, {qkv.size(0)}, "position_ids");
-    kernels::QkNormRopeParams params;
-    params.q = Heads(qkv, 0);
-    params.k = Heads(qkv, model_.query_size());
-    if (q_norm.defined()) {
-      CheckDense(q_norm, dtype_, "q_norm");
-      CheckDense(k_norm, dtype_, "k_norm");
-      CheckShape(q_norm, {model_.head_dim}, "q_norm");
-      CheckShape(k_norm, {model_.head_dim}, "k_norm");
-      params.q_weight = q_norm.const_data_ptr();
-      params.k_weight = k_norm.const_data_ptr();
+    if (!HasProducts()) {
+      Multiply(rows, projection.weight, projection.bias, qkv);
+      NormAndTurn(projection, position_ids, qkv);
+      return;
     }
+    kernels::HeadProductParams params;
+    params.rows = rows.const_data_ptr();
+    params.weight = projection.weight.const_data_ptr();
+    params.bias = DataOrNull(projection.bias);
+    params.q_weight = DataOrNull(projection.q_norm);
+    params.k_weight = DataOrNull(projection.k_norm);
     params.position_ids = position_ids.const_data_ptr<int32_t>();
     params.inverse_frequencies = model_.inverse_frequencies.const_data_ptr<float>();
-    params.q_token_stride = qkv.size(1);
-    params.k_token_stride = qkv.size(1);
-    params.num_tokens = static_cast<int32_t>(qkv.size(0));
+    params.out = qkv.mutable_data_ptr();
+    params.num_rows = static_cast<int32_t>(rows.size(0));
+    params.inner = static_cast<int32_t>(rows.size(1));
     params.num_query_heads = static_cast<int32_t>(model_.num_query_heads);
     params.num_kv_heads = static_cast<int32_t>(model_.num_kv_heads);
     params.head_dim = static_cast<int32_t>(model_.head_dim);
     params.epsilon = static_cast<float>(model_.rms_norm_eps);
     params.data_type = data_type_;
-    CheckLaunch(kernels::LaunchQkNormRope(params, CurrentCudaStream()), "query and key norm, RoPE");
+    params.num_multiprocessors = device_.num_multiprocessors;
+    CheckLaunch(kernels::LaunchHeadProduct(params, CurrentCudaStream()), "head product");
   }
 
-  void SiluMul(const at::Tensor& gate_up, const at::Tensor& out) const override {
+  void GatedProduct(const at::Tensor& rows, const at::Tensor& gate_up, const at::Tensor& scratch,
+                    const at::Tensor& out) const override {
+    CheckDense(rows, dtype_, "rows");
     CheckDense(gate_up, dtype_, "gate_up");
     CheckDense(out, dtype_, "out");
-    CheckShape(out, {gate_up.size(0), gate_up.size(1) / 2}, "out");
-    kernels::SiluMulParams params;
-    params.gate_up = gate_up.const_data_ptr();
+    CheckShape(gate_up, {gate_up.size(0), rows.size(1)}, "gate_up");
+    CheckShape(out, {rows.size(0), gate_up.size(0) / 2}, "out");
+    if (!HasProducts()) {
+      CheckDense(scratch, dtype_, "scratch");
+      CheckShape(scratch, {rows.size(0), gate_up.size(0)}, "scratch");
+      Multiply(rows, gate_up, at::Tensor(), scratch);
+      SiluMul(scratch, out);
+      return;
+    }
+    kernels::GatedProductParams params;
+    params.rows = rows.const_data_ptr();
+    params.weight = gate_up.const_data_ptr();
     params.out = out.mutable_data_ptr();
-    params.rows = static_cast<int32_t>(gate_up.size(0));
-    params.columns = static_cast<int32_t>(gate_up.size(1) / 2);
+    params.num_rows = static_cast<int32_t>(rows.size(0));
+    params.columns = static_cast<int32_t>(out.size(1));
+    params.inner = static_cast<int32_t>(rows.size(1));
     params.data_type = data_type_;
-    CheckLaunch(kernels::LaunchSiluMul(params, CurrentCudaStream()), "SiLU");
+    params.num_multiprocessors = device_.num_multiprocessors;
+    CheckLaunch(kernels::LaunchGatedProduct(params, CurrentCudaStream()), "gated product");
+  }
+
+  int64_t GatedScratchColumns() const override {
+    return HasProducts() ? 0 : 2 * model_.intermediate_size;
   }
 
   at::Tensor ListVisible(const at::Tensor& exit, const ForestShape& shape) const override {
@@ -203,6 +226,70 @@ class CudaKernelOps : public KernelOps {
   }
 
  private:
+  // Whether products with epilogues run on this device.
+  bool HasProducts() const { return device_.compute_capability == 90; }
+
+  static const void* DataOrNull(const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.const_data_ptr() : nullptr;
+  }
+
+  // out = rows x weight^T + bias, if there is one.
+  static void Multiply(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias,
+                       at::Tensor out) {
+    if (bias.defined()) {
+      at::addmm_out(out, bias, rows, weight.t());
+    } else {
+      at::mm_out(out, rows, weight.t());
+    }
+  }
+
+  void NormAndTurn(const HeadProjection& projection, const at::Tensor& position_ids,
+                   const at::Tensor& qkv) const {
+    kernels::QkNormRopeParams params;
+    params.q = Heads(qkv, 0);
+    params.k = Heads(qkv, model_.query_size());
+    params.q_weight = DataOrNull(projection.q_norm);
+    params.k_weight = DataOrNull(projection.k_norm);
+    params.position_ids = position_ids.const_data_ptr<int32_t>();
+    params.inverse_frequencies = model_.inverse_frequencies.const_data_ptr<float>();
+    params.q_token_stride = qkv.size(1);
+    params.k_token_stride = qkv.size(1);
+    params.num_tokens = static_cast<int32_t>(qkv.size(0));
+    params.num_query_heads = static_cast<int32_t>(model_.num_query_heads);
+    params.num_kv_heads = static_cast<int32_t>(model_.num_kv_heads);
+    params.head_dim = static_cast<int32_t>(model_.head_dim);
+    params.epsilon = static_cast<float>(model_.rms_norm_eps);
+    params.data_type = data_type_;
+    CheckLaunch(kernels::LaunchQkNormRope(params, CurrentCudaStream()), "query and key norm, RoPE");
+  }
+
+  void SiluMul(const at::Tensor& gate_up, const at::Tensor& out) const {
+    kernels::SiluMulParams params;
+    params.gate_up = gate_up.const_data_ptr();
+    params.out = out.mutable_data_ptr();
+    params.rows = static_cast<int32_t>(gate_up.size(0));
+    params.columns = static_cast<int32_t>(gate_up.size(1) / 2);
+    params.data_type = data_type_;
+    CheckLaunch(kernels::LaunchSiluMul(params, CurrentCudaStream()), "SiLU");
+  }
+
+  void CheckProjection(const at::Tensor& rows, const HeadProjection& projection) const {
+    CheckDense(rows, dtype_, "rows");
+    CheckDense(projection.weight, dtype_, "weight");
+    const int64_t columns = model_.query_size() + 2 * model_.kv_size();
+    CheckShape(projection.weight, {columns, rows.size(1)}, "weight");
+    if (projection.bias.defined()) {
+      CheckDense(projection.bias, dtype_, "bias");
+      CheckShape(projection.bias, {columns}, "bias");
+    }
+    for (const at::Tensor& norm : {projection.q_norm, projection.k_norm}) {
+      if (norm.defined()) {
+        CheckDense(norm, dtype_, "norm");
+        CheckShape(norm, {model_.head_dim}, "norm");
+      }
+    }
+  }
+
   void CheckQkv(const at::Tensor& qkv) const {
     CheckDense(qkv, dtype_, "qkv");
     CheckShape(qkv, {qkv.size(0), model_.query_size() + 2 * model_.kv_size()}, "qkv");

@@ -28,6 +28,14 @@ struct KernelModel {
   int64_t kv_size() const { return num_kv_heads * head_dim; }
 };
 
+// How a layer makes queries, keys and values.
+struct HeadProjection {
+  at::Tensor weight;  // [(Q + 2K) x D, H]
+  at::Tensor bias;    // [(Q + 2K) x D], or undefined
+  at::Tensor q_norm;  // [D], or undefined, as k_norm, where heads are not normed
+  at::Tensor k_norm;
+};
+
 // What the host knows of a flat forest.
 struct ForestShape {
   int32_t num_tokens = 0;       // > 0
@@ -50,13 +58,17 @@ class KernelOps {
   virtual void RmsNorm(const at::Tensor& rows, const at::Tensor& weight,
                        const at::Tensor& out) const = 0;
 
-  // RMS norm of each query and key head, then rotary embedding, in place. q_norm and k_norm [D], or
-  // both undefined where heads are not normed; position_ids [T] int32.
-  virtual void QkNormRope(const at::Tensor& qkv, const at::Tensor& q_norm, const at::Tensor& k_norm,
-                          const at::Tensor& position_ids) const = 0;
+  // Queries, keys and values of `rows` [T, H]: each head of the product plus bias; query and key
+  // heads then RMS-normed and turned by the rotary embedding. position_ids [T] int32.
+  virtual void ProjectHeads(const at::Tensor& rows, const HeadProjection& projection,
+                            const at::Tensor& position_ids, const at::Tensor& qkv) const = 0;
 
-  // silu(gate) * up. gate_up [n, 2 x intermediate], gate first; out [n, intermediate].
-  virtual void SiluMul(const at::Tensor& gate_up, const at::Tensor& out) const = 0;
+  // silu(rows x gate^T) * (rows x up^T). rows [n, H], gate_up [2 x intermediate, H], gate first;
+  // out [n, intermediate]; scratch [n, GatedScratchColumns()] is overwritten.
+  virtual void GatedProduct(const at::Tensor& rows, const at::Tensor& gate_up,
+                            const at::Tensor& scratch, const at::Tensor& out) const = 0;
+  // 2 x intermediate where the device has no kernel for the whole, else 0.
+  virtual int64_t GatedScratchColumns() const = 0;
 
   // What TreeAttention wants to know of the forest whose token i reads token j exactly when
   // j <= i <= exit[j]: once a forward. exit [T] int32.

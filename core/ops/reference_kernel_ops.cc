@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ATen/ops/from_blob.h"
+#include "ATen/ops/mm.h"
 #include "core/ops/kernel_ops.h"
 #include "kernels/reference/layer_reference.h"
 #include "kernels/reference/tree_attention_reference.h"
@@ -21,6 +22,10 @@ std::vector<double> Values(const at::Tensor& tensor) {
 
 void Store(std::vector<double> values, const at::Tensor& target) {
   target.copy_(at::from_blob(values.data(), target.sizes(), at::kDouble));
+}
+
+at::Tensor Multiply(const at::Tensor& rows, const at::Tensor& weight) {
+  return at::mm(rows.to(at::kDouble), weight.t().to(at::kDouble));
 }
 
 // target = compute(row, values of the row) of each row of `source`, which is cut into rows of
@@ -55,8 +60,14 @@ class ReferenceKernelOps : public KernelOps {
     });
   }
 
-  void QkNormRope(const at::Tensor& qkv, const at::Tensor& q_norm, const at::Tensor& k_norm,
-                  const at::Tensor& position_ids) const override {
+  void ProjectHeads(const at::Tensor& rows, const HeadProjection& projection,
+                    const at::Tensor& position_ids, const at::Tensor& qkv) const override {
+    at::Tensor sums = Multiply(rows, projection.weight);
+    if (projection.bias.defined()) {
+      sums.add_(projection.bias);
+    }
+    const at::Tensor& q_norm = projection.q_norm;
+    const at::Tensor& k_norm = projection.k_norm;
     const float* frequencies = model_.inverse_frequencies.const_data_ptr<float>();
     const std::vector<float> inverse_frequencies(frequencies, frequencies + model_.head_dim / 2);
     const int32_t* positions = position_ids.const_data_ptr<int32_t>();
@@ -64,7 +75,7 @@ class ReferenceKernelOps : public KernelOps {
     const std::vector<double> k_weight = k_norm.defined() ? Values(k_norm) : std::vector<double>();
     const int64_t turned_heads = model_.num_query_heads + model_.num_kv_heads;
     const int64_t all_heads = turned_heads + model_.num_kv_heads;
-    MapRows(qkv, model_.head_dim, qkv, [&](int64_t row, std::vector<double> values) {
+    MapRows(sums, model_.head_dim, qkv, [&](int64_t row, std::vector<double> values) {
       const int64_t head = row % all_heads;
       if (head >= turned_heads) {
         return values;
@@ -77,11 +88,15 @@ class ReferenceKernelOps : public KernelOps {
     });
   }
 
-  void SiluMul(const at::Tensor& gate_up, const at::Tensor& out) const override {
-    MapRows(gate_up, gate_up.size(1), out, [](int64_t /*row*/, const std::vector<double>& values) {
-      return kernels::reference::SiluMul(values);
-    });
+  void GatedProduct(const at::Tensor& rows, const at::Tensor& gate_up,
+                    const at::Tensor& /*scratch*/, const at::Tensor& out) const override {
+    MapRows(Multiply(rows, gate_up), gate_up.size(0), out,
+            [](int64_t /*row*/, const std::vector<double>& values) {
+              return kernels::reference::SiluMul(values);
+            });
   }
+
+  int64_t GatedScratchColumns() const override { return 0; }
 
   at::Tensor ListVisible(const at::Tensor& exit, const ForestShape& /*shape*/) const override {
     return exit.clone();
