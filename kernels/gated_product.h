@@ -10,7 +10,8 @@
 
 namespace canopy::kernels {
 
-// All arrays dense, aligned to 16 bytes. Sums and SiLU are float32; the result is rounded once.
+// All arrays dense, aligned to 16 bytes; no earlier kernel of the stream may still be writing
+// weight. Sums and SiLU are float32; the result is rounded once.
 struct GatedProductParams {
   const void* rows = nullptr;    // [num_rows, inner]
   const void* weight = nullptr;  // [2 x columns, inner], gate first

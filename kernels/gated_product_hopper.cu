@@ -5,6 +5,7 @@
 
 #include "kernels/gated_product.h"
 #include "kernels/product_hopper.cuh"
+#include "kernels/product_launch.cuh"
 #include "kernels/products_hopper.h"
 
 namespace canopy::kernels {
@@ -13,31 +14,29 @@ namespace {
 // Block 0 copies weights of the gate, block 1 those of up, so that a thread holds gate and up of
 // the same elements.
 struct GatedEpilogue {
+  template <typename T>
+  static constexpr __host__ __device__ int32_t OutColumns() {
+    return T::kSumColumns / 2;
+  }
+
   template <typename T, typename Store>
   __device__ __forceinline__ void Apply(float (&sums)[T::kSums], int32_t /*first_row*/,
-                                        int32_t column_tile, Store store) const {
+                                        int32_t first_column, Store store) const {
     constexpr int kHalf = T::kSums / 2;
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
       sums[i] = __fdividef(sums[i], 1.0f + __expf(-sums[i])) * sums[kHalf + i];
     }
-    store(sums, column_tile * T::kStagedColumns);
+    store(sums, first_column);
   }
 };
 
-template <int kSumColumns, typename Element>
-using Tile = hopper::ProductTile<kSumColumns, kSumColumns / 2, Element>;
-
-// Calls `visit` with a null pointer of the tile.
-template <typename Visit>
-cudaError_t Dispatch(int32_t sum_columns, DataType type, Visit visit) {
-  if (sum_columns == 128) {
-    return type == DataType::kFloat16 ? visit(static_cast<Tile<128, __half>*>(nullptr))
-                                      : visit(static_cast<Tile<128, __nv_bfloat16>*>(nullptr));
-  }
-  return type == DataType::kFloat16 ? visit(static_cast<Tile<256, __half>*>(nullptr))
-                                    : visit(static_cast<Tile<256, __nv_bfloat16>*>(nullptr));
-}
+template <typename Element>
+struct Gated {
+  template <int kSumColumns>
+  using Tile = hopper::ProductTile<kSumColumns, kSumColumns / 2, Element>;
+  using Product = hopper::Product<Tile, GatedEpilogue>;
+};
 
 bool IsValid(const GatedProductParams& params) {
   return params.num_rows >= 0 && params.columns >= 1 && params.columns % 8 == 0 &&
@@ -48,17 +47,8 @@ bool IsValid(const GatedProductParams& params) {
 }  // namespace
 
 cudaError_t InitGatedProduct() {
-  for (const int32_t sum_columns : {128, 256}) {
-    for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
-      const cudaError_t error = Dispatch(sum_columns, type, [](auto* tile) {
-        return hopper::InitProduct<std::remove_pointer_t<decltype(tile)>, GatedEpilogue>();
-      });
-      if (error != cudaSuccess) {
-        return error;
-      }
-    }
-  }
-  return cudaSuccess;
+  const cudaError_t error = Gated<__nv_bfloat16>::Product::Init();
+  return error == cudaSuccess ? Gated<__half>::Product::Init() : error;
 }
 
 cudaError_t LaunchGatedProduct(const GatedProductParams& params, cudaStream_t stream) {
@@ -71,19 +61,20 @@ cudaError_t LaunchGatedProduct(const GatedProductParams& params, cudaStream_t st
   if (params.num_rows == 0) {
     return cudaSuccess;
   }
-  const int32_t sum_columns = params.tile_weights != 0
-                                  ? params.tile_weights
-                                  : hopper::ChooseSumColumns(params.num_rows, params.columns, 128,
-                                                             params.num_multiprocessors);
-  const hopper::ProductArrays arrays = {params.rows,     params.weight,   params.out,
-                                        params.num_rows, params.inner,    2 * params.columns,
-                                        params.columns,  params.data_type};
-  return Dispatch(sum_columns, params.data_type, [&](auto* tile) {
-    using T = std::remove_pointer_t<decltype(tile)>;
-    return hopper::LaunchProduct<T>(arrays, GatedEpilogue(),
-                                    (params.columns - 1) / T::kStagedColumns + 1, T::kStagedColumns,
-                                    params.columns, params.num_multiprocessors, stream);
-  });
+  hopper::ProductArrays arrays;
+  arrays.rows = params.rows;
+  arrays.weight = params.weight;
+  arrays.out = params.out;
+  arrays.num_rows = params.num_rows;
+  arrays.inner = params.inner;
+  arrays.num_weights = 2 * params.columns;
+  arrays.columns = params.columns;
+  arrays.halves_apart = params.columns;
+  arrays.data_type = params.data_type;
+  const auto launch = params.data_type == DataType::kFloat16
+                          ? Gated<__half>::Product::Launch
+                          : Gated<__nv_bfloat16>::Product::Launch;
+  return launch(arrays, GatedEpilogue(), params.tile_weights, params.num_multiprocessors, stream);
 }
 
 }  // namespace canopy::kernels

@@ -11,8 +11,9 @@
 
 namespace canopy::kernels {
 
-// All arrays dense, aligned to 16 bytes. Sums and what follows are float32; the result is rounded
-// once. `heads` = query heads + 2 x kv heads, in this order: queries, keys, values.
+// All arrays dense, aligned to 16 bytes; no earlier kernel of the stream may still be writing
+// weight. Sums and what follows are float32; the result is rounded once. `heads` = query heads + 2
+// x kv heads, in this order: queries, keys, values.
 struct HeadProductParams {
   const void* rows = nullptr;                  // [num_rows, inner]
   const void* weight = nullptr;                // [heads x head_dim, inner]

@@ -5,6 +5,7 @@
 
 #include "kernels/head_product.h"
 #include "kernels/product_hopper.cuh"
+#include "kernels/product_launch.cuh"
 #include "kernels/products_hopper.h"
 
 namespace canopy::kernels {
@@ -34,6 +35,8 @@ __device__ __forceinline__ float2 LoadPair(const Element* source) {
 // threads of a row share.
 template <int kHeadDim, typename Element>
 struct HeadEpilogue {
+  using ElementType = Element;
+
   const Element* bias;
   const Element* q_weight;
   const Element* k_weight;
@@ -86,7 +89,26 @@ struct HeadEpilogue {
     }
   }
 
-  __device__ __forceinline__ void Turn(float* x, const float (&positions)[2]) const {
+  // Of this thread's two rows.
+  struct RowPositions {
+    float of[2];
+  };
+  __device__ __forceinline__ RowPositions Positions(int32_t first_row) const {
+    const int32_t thread = threadIdx.x % 128;
+    const int32_t row = first_row + thread / 32 * 16 + thread % 32 / 4;
+    RowPositions positions;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int32_t token = row + 8 * i;
+      positions.of[i] = token < num_rows ? static_cast<float>(__ldg(position_ids + token)) : 0.0f;
+    }
+    return positions;
+  }
+
+  // Turns kHeads heads of `x` by the same angles, but for those that `is_turned` leaves out.
+  template <int kHeads>
+  __device__ __forceinline__ void Turn(float* x, const RowPositions& positions,
+                                       const bool (&is_turned)[kHeads]) const {
 #pragma unroll
     for (int block = 0; block < kBlocks / 2; ++block) {
       const float2 frequency =
@@ -95,71 +117,71 @@ struct HeadEpilogue {
       for (int i = 0; i < 4; ++i) {
         float sine;
         float cosine;
-        SineCosine(positions[i / 2] * (i % 2 == 0 ? frequency.x : frequency.y), &sine, &cosine);
-        float& a = x[4 * block + i];
-        float& b = x[4 * block + i + kSums / 2];
-        const float turned = a * cosine - b * sine;
-        b = b * cosine + a * sine;
-        a = turned;
+        SineCosine(positions.of[i / 2] * (i % 2 == 0 ? frequency.x : frequency.y), &sine, &cosine);
+#pragma unroll
+        for (int head = 0; head < kHeads; ++head) {
+          if (is_turned[head]) {
+            float& a = x[head * kSums + 4 * block + i];
+            float& b = x[head * kSums + 4 * block + i + kSums / 2];
+            const float turned = a * cosine - b * sine;
+            b = b * cosine + a * sine;
+            a = turned;
+          }
+        }
       }
     }
+  }
+
+  template <typename T>
+  static constexpr __host__ __device__ int32_t OutColumns() {
+    return T::kSumColumns;
   }
 
   template <typename T, typename Store>
   __device__ __forceinline__ void Apply(float (&sums)[T::kSums], int32_t first_row,
-                                        int32_t column_tile, Store store) const {
-    const int32_t thread = threadIdx.x % 128;
-    const int32_t row = first_row + thread / 32 * 16 + thread % 32 / 4;
-    float positions[2];
+                                        int32_t first_column, Store store) const {
+    constexpr int kHeads = T::kSumColumns / kHeadDim;
+    bool is_turned[kHeads];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int32_t token = row + 8 * i;
-      positions[i] = token < num_rows ? static_cast<float>(__ldg(position_ids + token)) : 0.0f;
+    for (int head = 0; head < kHeads; ++head) {
+      const int32_t column = first_column + head * kHeadDim;
+      is_turned[head] = column < turned_columns;
+      if (bias != nullptr && column < columns) {
+        AddBias(sums + head * kSums, column);
+      }
+      if (is_turned[head] && q_weight != nullptr) {
+        Norm(sums + head * kSums, column < query_columns ? q_weight : k_weight);
+      }
+    }
+    if (is_turned[0]) {
+      Turn(sums, Positions(first_row), is_turned);
     }
 #pragma unroll
-    for (int head = 0; head < T::kSumColumns / kHeadDim; ++head) {
-      float* x = sums + head * kSums;
-      const int32_t first_column = column_tile * T::kSumColumns + head * kHeadDim;
-      if (first_column < columns) {
-        if (bias != nullptr) {
-          AddBias(x, first_column);
-        }
-        if (first_column < turned_columns) {
-          if (q_weight != nullptr) {
-            Norm(x, first_column < query_columns ? q_weight : k_weight);
-          }
-          Turn(x, positions);
-        }
-      }
-      constexpr int kHeadsStaged = T::kStagedColumns / kHeadDim;
-      if (head % kHeadsStaged == kHeadsStaged - 1) {
-        const int first = head - kHeadsStaged + 1;
-        store(sums + first * kSums, column_tile * T::kSumColumns + first * kHeadDim);
-      }
+    for (int column = 0; column < T::kSumColumns; column += T::kStagedColumns) {
+      store(sums + column / 2, first_column + column);
     }
   }
 };
 
-template <int kSumColumns, typename Element>
-using Tile = hopper::ProductTile<kSumColumns, 128, Element>;
-
-// Calls `visit` with null pointers of the tile and the epilogue.
-template <int kHeadDim, typename Element, typename Visit>
-cudaError_t DispatchTile(int32_t sum_columns, Visit visit) {
-  auto* epilogue = static_cast<HeadEpilogue<kHeadDim, Element>*>(nullptr);
-  return sum_columns == 128 ? visit(static_cast<Tile<128, Element>*>(nullptr), epilogue)
-                            : visit(static_cast<Tile<256, Element>*>(nullptr), epilogue);
-}
-
+// Calls `visit` with a null pointer of the epilogue.
 template <typename Visit>
-cudaError_t Dispatch(int32_t sum_columns, int32_t head_dim, DataType type, Visit visit) {
+cudaError_t Dispatch(int32_t head_dim, DataType type, Visit visit) {
   if (head_dim == 64) {
-    return type == DataType::kFloat16 ? DispatchTile<64, __half>(sum_columns, visit)
-                                      : DispatchTile<64, __nv_bfloat16>(sum_columns, visit);
+    return type == DataType::kFloat16
+               ? visit(static_cast<HeadEpilogue<64, __half>*>(nullptr))
+               : visit(static_cast<HeadEpilogue<64, __nv_bfloat16>*>(nullptr));
   }
-  return type == DataType::kFloat16 ? DispatchTile<128, __half>(sum_columns, visit)
-                                    : DispatchTile<128, __nv_bfloat16>(sum_columns, visit);
+  return type == DataType::kFloat16
+             ? visit(static_cast<HeadEpilogue<128, __half>*>(nullptr))
+             : visit(static_cast<HeadEpilogue<128, __nv_bfloat16>*>(nullptr));
 }
+
+template <typename Epilogue>
+struct Heads {
+  template <int kSumColumns>
+  using Tile = hopper::ProductTile<kSumColumns, 128, typename Epilogue::ElementType>;
+  using Product = hopper::Product<Tile, Epilogue>;
+};
 
 bool IsValid(const HeadProductParams& params) {
   return params.num_rows >= 0 && params.inner >= 1 && params.inner % 8 == 0 &&
@@ -173,17 +195,13 @@ bool IsValid(const HeadProductParams& params) {
 }  // namespace
 
 cudaError_t InitHeadProduct() {
-  for (const int32_t sum_columns : {128, 256}) {
-    for (const int32_t head_dim : {64, 128}) {
-      for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
-        const cudaError_t error =
-            Dispatch(sum_columns, head_dim, type, [](auto* tile, auto* epilogue) {
-              return hopper::InitProduct<std::remove_pointer_t<decltype(tile)>,
-                                         std::remove_pointer_t<decltype(epilogue)>>();
-            });
-        if (error != cudaSuccess) {
-          return error;
-        }
+  for (const int32_t head_dim : {64, 128}) {
+    for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
+      const cudaError_t error = Dispatch(head_dim, type, [](auto* epilogue) {
+        return Heads<std::remove_pointer_t<decltype(epilogue)>>::Product::Init();
+      });
+      if (error != cudaSuccess) {
+        return error;
       }
     }
   }
@@ -200,32 +218,32 @@ cudaError_t LaunchHeadProduct(const HeadProductParams& params, cudaStream_t stre
   if (params.num_rows == 0) {
     return cudaSuccess;
   }
-  const int32_t columns = (params.num_query_heads + 2 * params.num_kv_heads) * params.head_dim;
-  const int32_t sum_columns =
-      params.tile_weights != 0
-          ? params.tile_weights
-          : hopper::ChooseSumColumns(params.num_rows, columns, 256, params.num_multiprocessors);
-  const hopper::ProductArrays arrays = {params.rows,  params.weight, params.out, params.num_rows,
-                                        params.inner, columns,       columns,    params.data_type};
-  return Dispatch(
-      sum_columns, params.head_dim, params.data_type, [&](auto* tile, auto* null_epilogue) {
-        using T = std::remove_pointer_t<decltype(tile)>;
-        using Element = typename T::Element;
-        const std::remove_pointer_t<decltype(null_epilogue)> epilogue = {
-            static_cast<const Element*>(params.bias),
-            static_cast<const Element*>(params.q_weight),
-            static_cast<const Element*>(params.k_weight),
-            params.position_ids,
-            params.inverse_frequencies,
-            params.num_rows,
-            columns,
-            params.num_query_heads * params.head_dim,
-            (params.num_query_heads + params.num_kv_heads) * params.head_dim,
-            params.epsilon};
-        return hopper::LaunchProduct<T>(arrays, epilogue, (columns - 1) / T::kSumColumns + 1,
-                                        T::kSumColumns, T::kSumColumns / 2,
-                                        params.num_multiprocessors, stream);
-      });
+  hopper::ProductArrays arrays;
+  arrays.rows = params.rows;
+  arrays.weight = params.weight;
+  arrays.out = params.out;
+  arrays.num_rows = params.num_rows;
+  arrays.inner = params.inner;
+  arrays.num_weights = (params.num_query_heads + 2 * params.num_kv_heads) * params.head_dim;
+  arrays.columns = arrays.num_weights;
+  arrays.data_type = params.data_type;
+  return Dispatch(params.head_dim, params.data_type, [&](auto* null_epilogue) {
+    using Epilogue = std::remove_pointer_t<decltype(null_epilogue)>;
+    using Element = typename Epilogue::ElementType;
+    Epilogue epilogue;
+    epilogue.bias = static_cast<const Element*>(params.bias);
+    epilogue.q_weight = static_cast<const Element*>(params.q_weight);
+    epilogue.k_weight = static_cast<const Element*>(params.k_weight);
+    epilogue.position_ids = params.position_ids;
+    epilogue.inverse_frequencies = params.inverse_frequencies;
+    epilogue.num_rows = params.num_rows;
+    epilogue.columns = arrays.columns;
+    epilogue.query_columns = params.num_query_heads * params.head_dim;
+    epilogue.turned_columns = (params.num_query_heads + params.num_kv_heads) * params.head_dim;
+    epilogue.epsilon = params.epsilon;
+    return Heads<Epilogue>::Product::Launch(arrays, epilogue, params.tile_weights,
+                                            params.num_multiprocessors, stream);
+  });
 }
 
 }  // namespace canopy::kernels

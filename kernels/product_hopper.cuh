@@ -10,13 +10,11 @@
 
 #include <cuda.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/hopper_ptx.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/ring.cuh"
-#include "kernels/tensor_map.h"
 #include "kernels/vector_io.cuh"
 
 namespace canopy::kernels::hopper {
@@ -41,53 +39,76 @@ struct ProductTile {
   static constexpr int kBoxRows = 32;
   static constexpr int kBoxBytes = kBoxRows * kRowBytes;
   static constexpr int kRowsBytes = kRows * kRowBytes;
-  static constexpr int kWeightBytes = kSumColumns / 2 * kRowBytes;  // that one block copies
-  static constexpr int kStageBytes = kRowsBytes + 2 * kWeightBytes;
-  static constexpr int kOutBoxBytes = kWarpgroupRows * 128;                 // 64 columns
-  static constexpr int kStagingBytes = kStagedColumns / 64 * kOutBoxBytes;  // of a warpgroup
-  static constexpr int kAlignment = 1024;                                   // of the swizzle
+  static constexpr int kWeightBoxRows = 64;
+  static constexpr int kWeightBoxes = kSumColumns / 2 / kWeightBoxRows;  // that one block copies
+  static constexpr int kWeightBoxBytes = kWeightBoxRows * kRowBytes;
+  static constexpr int kWeightBytes = kWeightBoxes * kWeightBoxBytes;
+  static constexpr int kOutBoxBytes = kWarpgroupRows * 128;  // 64 columns
+};
+
+// Tiles of one launch: those of `Wide`, then those of `Narrow`, which are halves of wide ones. Both
+// use the stages of the wide ones.
+template <typename WideTile, typename NarrowTile>
+struct ProductTiles {
+  using Wide = WideTile;
+  using Narrow = NarrowTile;
+  static constexpr int kStageBytes = Wide::kRowsBytes + 2 * Wide::kWeightBytes;
+  static constexpr int kStagingBytes =  // of a warpgroup
+      Wide::kStagedColumns / 64 * Wide::kOutBoxBytes;
+  static constexpr int kAlignment = 1024;  // of the swizzle
   static constexpr int kBarrierBytes = 256;
   static constexpr int kMaxShared = 227 * 1024;
   static constexpr int kStages =
-      (kMaxShared - kAlignment - kBarrierBytes - kConsumers * kStagingBytes) / kStageBytes;
+      (kMaxShared - kAlignment - kBarrierBytes - Wide::kConsumers * kStagingBytes) / kStageBytes;
   static_assert(kStages >= 4, "too little to copy ahead");
   static constexpr int kSharedBytes =
-      kAlignment + kBarrierBytes + kConsumers * kStagingBytes + kStages * kStageBytes;
+      kAlignment + kBarrierBytes + Wide::kConsumers * kStagingBytes + kStages * kStageBytes;
 };
 
 struct ProductParams {
   CUtensorMap rows;    // [inner, rows], boxes of 64 x kBoxRows
-  CUtensorMap weight;  // [inner, weights], boxes of 64 x kSumColumns / 2
+  CUtensorMap weight;  // [inner, weights], boxes of 64 x kWeightBoxRows
   CUtensorMap out;     // [columns, rows], boxes of 64 x 64
   int32_t num_rows;
-  int32_t row_pairs;  // tiles of two blocks
-  int32_t column_tiles;
+  int32_t row_pairs;     // tiles of two blocks
+  int32_t column_tiles;  // wide ones
+  int32_t wide_tiles;    // the rest of row_pairs x column_tiles is cut into halves
+  int32_t tiles;         // wide and narrow ones
   int32_t steps;
-  int32_t tile_weights;   // weights from a tile to the next
-  int32_t block_weights;  // weights from those that block 0 copies to those of block 1
+  int32_t halves_apart;  // weights from those that block 0 copies to those of block 1; 0: they
+                         // follow each other
 };
 
 struct TilePlace {
-  int32_t first_row;  // of this block's tile
-  int32_t column_tile;
-
-  // Neighbouring clusters share rows and weights in the L2 cache: tiles go down a band of row
-  // pairs, then to the next columns.
-  template <typename T>
-  static __device__ __forceinline__ TilePlace Of(const ProductParams& p, int32_t index,
-                                                 int32_t rank) {
-    constexpr int32_t kBand = 8;
-    const int32_t band_tiles = kBand * p.column_tiles;
-    const int32_t band = index / band_tiles;
-    const int32_t in_band = index - band * band_tiles;
-    const int32_t pairs = min(kBand, p.row_pairs - band * kBand);
-    const int32_t column_tile = in_band / pairs;
-    const int32_t pair = band * kBand + in_band - column_tile * pairs;
-    return {(pair * T::kClusterBlocks + rank) * T::kRows, column_tile};
-  }
+  int32_t first_row;     // of this block's tile
+  int32_t first_column;  // of the output
+  int32_t first_weight;  // that this block copies
 };
 
+// Neighbouring clusters share rows and weights in the L2 cache: tiles go down a band of row pairs,
+// then to the next columns.
 template <typename T>
+__device__ __forceinline__ TilePlace PlaceOf(const ProductParams& p, int32_t index, int32_t rank,
+                                             int32_t out_columns) {
+  constexpr int32_t kBand = 8;
+  const int32_t narrow = index - p.wide_tiles;
+  const int32_t wide = narrow < 0 ? index : p.wide_tiles + narrow / 2;
+  const int32_t band_tiles = kBand * p.column_tiles;
+  const int32_t band = wide / band_tiles;
+  const int32_t in_band = wide - band * band_tiles;
+  const int32_t pairs = min(kBand, p.row_pairs - band * kBand);
+  const int32_t column_tile = in_band / pairs;
+  const int32_t pair = band * kBand + in_band - column_tile * pairs;
+  TilePlace place;
+  place.first_row = (pair * T::kClusterBlocks + rank) * T::kRows;
+  place.first_column =
+      narrow < 0 ? column_tile * out_columns : (2 * column_tile + narrow % 2) * out_columns;
+  place.first_weight =
+      place.first_column + rank * (p.halves_apart > 0 ? p.halves_apart : T::kSumColumns / 2);
+  return place;
+}
+
+template <typename Tiles>
 struct ProductShared {
   uint32_t rows;         // [stage]
   uint32_t weights;      // [stage], block 0's half first
@@ -95,43 +116,74 @@ struct ProductShared {
   uint32_t full, empty;  // [stage]
 
   __device__ explicit ProductShared(uint32_t raw) {
-    rows = (raw + T::kAlignment - 1) / T::kAlignment * T::kAlignment;
-    weights = rows + T::kStages * T::kRowsBytes;
-    staging = weights + T::kStages * 2 * T::kWeightBytes;
-    full = staging + T::kConsumers * T::kStagingBytes;
-    empty = full + 8 * T::kStages;
+    using Wide = typename Tiles::Wide;
+    rows = (raw + Tiles::kAlignment - 1) / Tiles::kAlignment * Tiles::kAlignment;
+    weights = rows + Tiles::kStages * Wide::kRowsBytes;
+    staging = weights + Tiles::kStages * 2 * Wide::kWeightBytes;
+    full = staging + Wide::kConsumers * Tiles::kStagingBytes;
+    empty = full + 8 * Tiles::kStages;
+  }
+  __device__ __forceinline__ uint32_t WeightsAt(int32_t stage) const {
+    return weights + stage * 2 * Tiles::Wide::kWeightBytes;
   }
 };
 
-// Runs on one thread.
-template <typename T>
-__device__ __forceinline__ void ProduceTiles(const ProductParams& p,
-                                             const ProductShared<T>& shared) {
-  const auto rank = static_cast<int32_t>(ClusterRank());
-  const int32_t tiles = p.row_pairs * p.column_tiles;
-  constexpr uint16_t kBothBlocks = 3;
-  Ring<T::kStages> ring;
-  for (int32_t tile = blockIdx.x / T::kClusterBlocks; tile < tiles;
-       tile += gridDim.x / T::kClusterBlocks) {
-    const auto place = TilePlace::Of<T>(p, tile, rank);
-    const int32_t rows = max(0, min(T::kRows, p.num_rows - place.first_row));
-    const int32_t boxes = (rows + T::kBoxRows - 1) / T::kBoxRows;
-    const int32_t first_weight = place.column_tile * p.tile_weights + rank * p.block_weights;
-    for (int32_t step = 0; step < p.steps; ++step) {
-      const uint32_t full = shared.full + 8 * ring.index;
-      // Both blocks are done with the stage: half of the weights goes to both.
-      Wait(shared.empty + 8 * ring.index, ring.parity ^ 1);
-      ArriveExpect(full, boxes * T::kBoxBytes + 2 * T::kWeightBytes);
-      LoadBox2ToBlocks(shared.weights + (2 * ring.index + rank) * T::kWeightBytes, p.weight, full,
-                       step * T::kStep, first_weight, kBothBlocks);
-      for (int32_t box = 0; box < boxes; ++box) {
-        LoadBox2(shared.rows + ring.index * T::kRowsBytes + box * T::kBoxBytes, p.rows, full,
-                 step * T::kStep, place.first_row + box * T::kBoxRows);
-      }
-      ring.Advance();
+// What one thread copies for its block, tile after tile.
+template <typename Tiles>
+struct Producer {
+  const ProductParams& p;
+  const ProductShared<Tiles>& shared;
+  Ring<Tiles::kStages> ring;
+
+  // The half of this block, to both blocks.
+  template <typename T>
+  __device__ __forceinline__ void CopyWeights(const TilePlace& place, int32_t rank, int32_t step,
+                                              int32_t boxes, int32_t stage) {
+    constexpr uint16_t kBothBlocks = 3;
+    const uint32_t full = shared.full + 8 * stage;
+    ArriveExpect(full, boxes * T::kBoxBytes + 2 * T::kWeightBytes);
+#pragma unroll
+    for (int box = 0; box < T::kWeightBoxes; ++box) {
+      LoadBox2ToBlocks(shared.WeightsAt(stage) + rank * T::kWeightBytes + box * T::kWeightBoxBytes,
+                       p.weight, full, step * T::kStep,
+                       place.first_weight + box * T::kWeightBoxRows, kBothBlocks);
     }
   }
-}
+
+  template <typename T>
+  __device__ __forceinline__ void CopyRows(const TilePlace& place, int32_t step, int32_t boxes) {
+    const uint32_t target = shared.rows + ring.index * T::kRowsBytes;
+    for (int32_t box = 0; box < boxes; ++box) {
+      LoadBox2(target + box * T::kBoxBytes, p.rows, shared.full + 8 * ring.index, step * T::kStep,
+               place.first_row + box * T::kBoxRows);
+    }
+    ring.Advance();
+  }
+
+  template <typename T>
+  __device__ __forceinline__ void CopyTile(const TilePlace& place, int32_t rank, bool is_first) {
+    const int32_t rows = max(0, min(T::kRows, p.num_rows - place.first_row));
+    const int32_t boxes = (rows + T::kBoxRows - 1) / T::kBoxRows;
+    int32_t step = 0;
+    if (is_first) {
+      // Weights need not wait for earlier kernels.
+      const int32_t ahead = min(Tiles::kStages, p.steps);
+      for (int32_t stage = 0; stage < ahead; ++stage) {
+        CopyWeights<T>(place, rank, stage, boxes, stage);
+      }
+      WaitForEarlierKernels();
+      for (; step < ahead; ++step) {
+        CopyRows<T>(place, step, boxes);
+      }
+    }
+    for (; step < p.steps; ++step) {
+      // Both blocks are done with the stage.
+      Wait(shared.empty + 8 * ring.index, ring.parity ^ 1);
+      CopyWeights<T>(place, rank, step, boxes, ring.index);
+      CopyRows<T>(place, step, boxes);
+    }
+  }
+};
 
 // Tells both producers that this warp is done with a stage.
 __device__ __forceinline__ void ArriveWarpAtBoth(uint32_t barrier) {
@@ -141,109 +193,102 @@ __device__ __forceinline__ void ArriveWarpAtBoth(uint32_t barrier) {
   }
 }
 
-// sums[64 x kSumColumns] = rows x weight^T. Thread t holds, of row t / 32 * 16 + t % 32 / 4,
-// columns 8 j + 2 (t % 4) and the next in sums[4 j] and the next, and of the row 8 further down in
-// the two that follow.
-template <typename T>
-__device__ __forceinline__ void SumTile(float (&sums)[T::kSums], const ProductParams& p,
-                                        const ProductShared<T>& shared, int32_t consumer,
-                                        Ring<T::kStages>& ring) {
-  int32_t last = 0;
-  for (int32_t step = 0; step < p.steps; ++step) {
-    Wait(shared.full + 8 * ring.index, ring.parity);
-    const OperandDescriptor a(
-        shared.rows + ring.index * T::kRowsBytes + consumer * T::kWarpgroupRows * T::kRowBytes, 0,
-        8 * T::kRowBytes);
-    const OperandDescriptor b(shared.weights + 2 * ring.index * T::kWeightBytes, 0,
-                              8 * T::kRowBytes);
+// What a warpgroup computes, tile after tile.
+template <typename Tiles>
+struct Consumer {
+  const ProductParams& p;
+  const ProductShared<Tiles>& shared;
+  int32_t index;
+  Ring<Tiles::kStages> ring;
+
+  // sums[64 x kSumColumns] = rows x weight^T. Thread t holds, of row t / 32 * 16 + t % 32 / 4,
+  // columns 8 j + 2 (t % 4) and the next in sums[4 j] and the next, and of the row 8 further down
+  // in the two that follow.
+  template <typename T>
+  __device__ __forceinline__ void Sum(float (&sums)[T::kSums]) {
+    int32_t last = 0;
+    for (int32_t step = 0; step < p.steps; ++step) {
+      Wait(shared.full + 8 * ring.index, ring.parity);
+      const OperandDescriptor a(
+          shared.rows + ring.index * T::kRowsBytes + index * T::kWarpgroupRows * T::kRowBytes, 0,
+          8 * T::kRowBytes);
+      const OperandDescriptor b(shared.WeightsAt(ring.index), 0, 8 * T::kRowBytes);
+      Pin(sums);
+      FenceProducts();
+#pragma unroll
+      for (int i = 0; i < T::kStep / 16; ++i) {
+        SharedProduct<typename T::Element>(sums, a.At(32 * i), b.At(32 * i), step > 0 || i > 0);
+      }
+      CommitProducts();
+      // The step before is finished; this one runs on.
+      WaitProducts<1>();
+      if (step > 0) {
+        ArriveWarpAtBoth(shared.empty + 8 * last);
+      }
+      last = ring.index;
+      ring.Advance();
+    }
+    WaitProducts<0>();
     Pin(sums);
-    FenceProducts();
-#pragma unroll
-    for (int i = 0; i < T::kStep / 16; ++i) {
-      SharedProduct<typename T::Element>(sums, a.At(32 * i), b.At(32 * i), step > 0 || i > 0);
-    }
-    CommitProducts();
-    // The step before is finished; this one runs on.
-    WaitProducts<1>();
-    if (step > 0) {
-      ArriveWarpAtBoth(shared.empty + 8 * last);
-    }
-    last = ring.index;
-    ring.Advance();
+    ArriveWarpAtBoth(shared.empty + 8 * last);
   }
-  WaitProducts<0>();
-  Pin(sums);
-  ArriveWarpAtBoth(shared.empty + 8 * last);
-}
 
-// Rounds and stores kStagedColumns columns. `values` is laid out as sums are. Runs on all threads
-// of a warpgroup.
-template <typename T>
-__device__ __forceinline__ void StoreColumns(const float* values, const CUtensorMap& out,
-                                             uint32_t staging, int32_t consumer, int32_t first_row,
-                                             int32_t first_column) {
-  using Element = typename T::Element;
-  const int32_t thread = threadIdx.x % 128;
-  const int32_t lane = thread % 32;
-  const int32_t row = thread / 32 * 16 + (lane / 8 % 2) * 8 + lane % 8;
-  // The staging's last content is on its way.
-  if (thread == 0) {
-    WaitStoresRead();
-  }
-  SyncNamed(1 + consumer, 128);
+  // Rounds and stores kStagedColumns columns. `values` is laid out as sums are.
+  template <typename T>
+  __device__ __forceinline__ void Store(const float* values, int32_t first_row,
+                                        int32_t first_column) {
+    using Element = typename T::Element;
+    const uint32_t staging = shared.staging + index * Tiles::kStagingBytes;
+    const int32_t thread = threadIdx.x % 128;
+    const int32_t lane = thread % 32;
+    const int32_t row = thread / 32 * 16 + (lane / 8 % 2) * 8 + lane % 8;
+    // The staging's last content is on its way.
+    if (thread == 0) {
+      WaitStoresRead();
+    }
+    SyncNamed(1 + index, 128);
 #pragma unroll
-  for (int i = 0; i < T::kStagedColumns / 16; ++i) {
-    const float* v = values + 8 * i;
-    const int32_t column16 = 2 * i + lane / 16;  // in units of 16 bytes
-    StoreMatrices(
-        staging + column16 / 8 * T::kOutBoxBytes + row * 128 + ((column16 % 8) ^ (lane % 8)) * 16,
-        PackPair<Element>(v[0], v[1]), PackPair<Element>(v[2], v[3]), PackPair<Element>(v[4], v[5]),
-        PackPair<Element>(v[6], v[7]));
-  }
-  FenceAsyncProxy();
-  SyncNamed(1 + consumer, 128);
-  if (thread == 0) {
+    for (int i = 0; i < T::kStagedColumns / 16; ++i) {
+      const float* v = values + 8 * i;
+      const int32_t column16 = 2 * i + lane / 16;  // in units of 16 bytes
+      StoreMatrices(
+          staging + column16 / 8 * T::kOutBoxBytes + row * 128 + ((column16 % 8) ^ (lane % 8)) * 16,
+          PackPair<Element>(v[0], v[1]), PackPair<Element>(v[2], v[3]),
+          PackPair<Element>(v[4], v[5]), PackPair<Element>(v[6], v[7]));
+    }
+    FenceAsyncProxy();
+    SyncNamed(1 + index, 128);
+    if (thread == 0) {
 #pragma unroll
-    for (int box = 0; box < T::kStagedColumns / 64; ++box) {
-      StoreBox2(staging + box * T::kOutBoxBytes, out, first_column + 64 * box, first_row);
+      for (int box = 0; box < T::kStagedColumns / 64; ++box) {
+        StoreBox2(staging + box * T::kOutBoxBytes, p.out, first_column + 64 * box, first_row);
+      }
     }
   }
-}
 
-// Runs on all threads of one warpgroup.
-template <typename T, typename Epilogue>
-__device__ __forceinline__ void ConsumeTiles(const ProductParams& p, const Epilogue& epilogue,
-                                             const ProductShared<T>& shared, int32_t consumer) {
-  const auto rank = static_cast<int32_t>(ClusterRank());
-  const int32_t tiles = p.row_pairs * p.column_tiles;
-  const uint32_t staging = shared.staging + consumer * T::kStagingBytes;
-  Ring<T::kStages> ring;
-  for (int32_t tile = blockIdx.x / T::kClusterBlocks; tile < tiles;
-       tile += gridDim.x / T::kClusterBlocks) {
+  template <typename T, typename Epilogue>
+  __device__ __forceinline__ void ComputeTile(const TilePlace& place, const Epilogue& epilogue) {
     float sums[T::kSums];
-    SumTile<T>(sums, p, shared, consumer, ring);
-    const auto place = TilePlace::Of<T>(p, tile, rank);
-    const int32_t first_row = place.first_row + consumer * T::kWarpgroupRows;
-    epilogue.template Apply<T>(
-        sums, first_row, place.column_tile, [&](const float* values, int32_t first_column) {
-          StoreColumns<T>(values, p.out, staging, consumer, first_row, first_column);
-        });
+    Sum<T>(sums);
+    const int32_t first_row = place.first_row + index * T::kWarpgroupRows;
+    epilogue.template Apply<T>(sums, first_row, place.first_column,
+                               [&](const float* values, int32_t first_column) {
+                                 Store<T>(values, first_row, first_column);
+                               });
   }
-  // Shared memory must outlive the last store.
-  if (threadIdx.x % 128 == 0) {
-    WaitStoresRead();
-  }
-}
+};
 
-template <typename T, typename Epilogue>
-__global__ void __launch_bounds__(T::kThreads, 1)
+template <typename Tiles, typename Epilogue>
+__global__ void __launch_bounds__(Tiles::Wide::kThreads, 1)
     ProductKernel(const __grid_constant__ ProductParams p,
                   const __grid_constant__ Epilogue epilogue) {
+  using Wide = typename Tiles::Wide;
+  using Narrow = typename Tiles::Narrow;
   extern __shared__ char raw[];
-  const ProductShared<T> shared(SharedAddress(raw));
+  const ProductShared<Tiles> shared(SharedAddress(raw));
   if (threadIdx.x == 0) {
-    constexpr uint32_t kConsumerWarps = T::kClusterBlocks * T::kConsumers * 4;
-    for (int i = 0; i < T::kStages; ++i) {
+    constexpr uint32_t kConsumerWarps = Wide::kClusterBlocks * Wide::kConsumers * 4;
+    for (int i = 0; i < Tiles::kStages; ++i) {
       InitBarrier(shared.full + 8 * i, 1);
       InitBarrier(shared.empty + 8 * i, kConsumerWarps);
     }
@@ -251,100 +296,46 @@ __global__ void __launch_bounds__(T::kThreads, 1)
   }
   // Before a block copies into the other.
   SyncCluster();
-  WaitForEarlierKernels();
+  const auto rank = static_cast<int32_t>(ClusterRank());
+  const int32_t first = blockIdx.x / Wide::kClusterBlocks;
+  const int32_t step = gridDim.x / Wide::kClusterBlocks;
   const int32_t warpgroup = __shfl_sync(0xFFFFFFFF, static_cast<int32_t>(threadIdx.x) / 128, 0);
   if (warpgroup == 0) {
     ShrinkRegisters<40>();
     if (threadIdx.x == 0) {
-      ProduceTiles<T>(p, shared);
+      Producer<Tiles> producer{p, shared, {}};
+      int32_t tile = first;
+      for (; tile < p.wide_tiles; tile += step) {
+        producer.template CopyTile<Wide>(
+            PlaceOf<Wide>(p, tile, rank, Epilogue::template OutColumns<Wide>()), rank,
+            tile == first);
+      }
+      for (; tile < p.tiles; tile += step) {
+        producer.template CopyTile<Narrow>(
+            PlaceOf<Narrow>(p, tile, rank, Epilogue::template OutColumns<Narrow>()), rank,
+            tile == first);
+      }
     }
   } else {
     GrowRegisters<232>();
-    ConsumeTiles<T>(p, epilogue, shared, warpgroup - 1);
+    WaitForEarlierKernels();
+    Consumer<Tiles> consumer{p, shared, warpgroup - 1, {}};
+    int32_t tile = first;
+    for (; tile < p.wide_tiles; tile += step) {
+      consumer.template ComputeTile<Wide>(
+          PlaceOf<Wide>(p, tile, rank, Epilogue::template OutColumns<Wide>()), epilogue);
+    }
+    for (; tile < p.tiles; tile += step) {
+      consumer.template ComputeTile<Narrow>(
+          PlaceOf<Narrow>(p, tile, rank, Epilogue::template OutColumns<Narrow>()), epilogue);
+    }
+    // Shared memory must outlive the last store.
+    if (threadIdx.x % 128 == 0) {
+      WaitStoresRead();
+    }
   }
   // Nor may a block end before the other has told it of its last stages.
   SyncCluster();
-}
-
-// A product as the host sees it.
-struct ProductArrays {
-  const void* rows = nullptr;
-  const void* weight = nullptr;
-  void* out = nullptr;
-  int32_t num_rows = 0;
-  int32_t inner = 0;
-  int32_t num_weights = 0;
-  int32_t out_columns = 0;
-  DataType data_type = DataType::kBFloat16;
-};
-
-inline MapShape MatrixMap(int32_t columns, int32_t rows, uint32_t box_rows) {
-  MapShape map;
-  map.rank = 2;
-  map.sizes[0] = static_cast<uint64_t>(columns);
-  map.sizes[1] = static_cast<uint64_t>(rows);
-  map.strides[0] = static_cast<uint64_t>(columns);
-  map.box[0] = 64;
-  map.box[1] = box_rows;
-  return map;
-}
-
-template <typename T, typename Epilogue>
-cudaError_t InitProduct() {
-  return cudaFuncSetAttribute(ProductKernel<T, Epilogue>,
-                              cudaFuncAttributeMaxDynamicSharedMemorySize, T::kSharedBytes);
-}
-
-// Tile `i` takes weights from `tile_weights` x i on, and as many from `block_weights` further on.
-template <typename T, typename Epilogue>
-cudaError_t LaunchProduct(const ProductArrays& arrays, const Epilogue& epilogue,
-                          int32_t column_tiles, int32_t tile_weights, int32_t block_weights,
-                          int32_t num_multiprocessors, cudaStream_t stream) {
-  ProductParams p;
-  const struct {
-    const void* data;
-    MapShape shape;
-    CUtensorMap* map;
-  } maps[] = {
-      {arrays.rows, MatrixMap(arrays.inner, arrays.num_rows, T::kBoxRows), &p.rows},
-      {arrays.weight, MatrixMap(arrays.inner, arrays.num_weights, T::kSumColumns / 2), &p.weight},
-      {arrays.out, MatrixMap(arrays.out_columns, arrays.num_rows, T::kWarpgroupRows), &p.out}};
-  for (const auto& item : maps) {
-    const cudaError_t error = EncodeTensorMap(item.data, arrays.data_type, item.shape, item.map);
-    if (error != cudaSuccess) {
-      return error;
-    }
-  }
-  constexpr int32_t kPairRows = T::kClusterBlocks * T::kRows;
-  p.num_rows = arrays.num_rows;
-  p.row_pairs = (arrays.num_rows - 1) / kPairRows + 1;
-  p.column_tiles = column_tiles;
-  p.steps = (arrays.inner - 1) / T::kStep + 1;
-  p.tile_weights = tile_weights;
-  p.block_weights = block_weights;
-  const int64_t tiles = int64_t{p.row_pairs} * p.column_tiles;
-  if (tiles > INT32_MAX) {
-    return cudaErrorInvalidValue;
-  }
-  const auto clusters = static_cast<int32_t>(
-      std::min<int64_t>(tiles, std::max(1, num_multiprocessors / T::kClusterBlocks)));
-  return LaunchKernel(
-      ProductKernel<T, Epilogue>,
-      {clusters * T::kClusterBlocks, T::kThreads, T::kSharedBytes, T::kClusterBlocks}, stream, p,
-      epilogue);
-}
-
-// The weights of a tile, 128 or 256: narrow tiles copy more for each product; they win where wide
-// ones leave multiprocessors idle. `columns`: of a wide tile's output; a narrow one has half.
-inline int32_t ChooseSumColumns(int32_t num_rows, int32_t out_columns, int32_t columns,
-                                int32_t num_multiprocessors) {
-  const auto waves = [&](int32_t tile_columns) {
-    const int64_t tiles =
-        int64_t{(num_rows - 1) / 256 + 1} * ((out_columns - 1) / tile_columns + 1);
-    return (tiles - 1) / std::max(1, num_multiprocessors / 2) + 1;
-  };
-  // A wave of narrow tiles takes 0.52 times as long as one of wide tiles (measured, inner 1024).
-  return waves(columns / 2) * 52 < waves(columns) * 100 ? 128 : 256;
 }
 
 }  // namespace canopy::kernels::hopper
