@@ -1,7 +1,8 @@
 // How kernels start. On compute capability 9.0 and newer a kernel may be set up while the one
 // before it on the stream still runs (programmatic dependent launch), which hides most of the cost
-// of a launch where kernels are short. Every kernel of this folder therefore begins with
-// WaitForEarlierKernels and touches no memory of others before it.
+// of a launch where kernels are short. Every kernel of this folder therefore calls
+// WaitForEarlierKernels before it touches memory of others, weights of the model aside: those were
+// written long before.
 #ifndef KERNELS_LAUNCH_CUH_
 #define KERNELS_LAUNCH_CUH_
 

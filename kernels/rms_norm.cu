@@ -37,13 +37,22 @@ template <typename Element, int kTeam, int kVectors, bool kAdd>
 __global__ void __launch_bounds__(kThreads)
     RmsNormKernel(Element* residual, const Element* delta, const Element* weight, Element* out,
                   int32_t rows, int32_t columns, float epsilon) {
-  WaitForEarlierKernels();
   const int32_t member = threadIdx.x % kTeam;
+  const int32_t num_vectors = columns / kVector;
+  // Weights need not wait for earlier kernels.
+  RawVector<Element> weights[kVectors];
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int32_t vector = member + i * kTeam;
+    if (vector < num_vectors) {
+      weights[i].Load(weight + vector * kVector);
+    }
+  }
+  WaitForEarlierKernels();
   const int32_t row = blockIdx.x * (kThreads / kTeam) + threadIdx.x / kTeam;
   if (row >= rows) {
     return;
   }
-  const int32_t num_vectors = columns / kVector;
   const int64_t begin = static_cast<int64_t>(row) * columns;
   RawVector<Element> held[kVectors];
 #pragma unroll
@@ -88,17 +97,15 @@ __global__ void __launch_bounds__(kThreads)
       continue;
     }
     float values[kVector];
-    float weights[kVector];
+    float factors[kVector];
     held[i].Get(values);
-    RawVector<Element> raw;
-    raw.Load(weight + vector * kVector);
-    raw.Get(weights);
+    weights[i].Get(factors);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
-      values[j] *= factor * weights[j];
+      values[j] *= factor * factors[j];
     }
-    raw.Set(values);
-    raw.Store(out + begin + vector * kVector);
+    held[i].Set(values);
+    held[i].Store(out + begin + vector * kVector);
   }
 }
 

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
               device.num_multiprocessors, options.seed);
   const int32_t rounds = std::min(options.forests, 60);
   int64_t failures = canopy::kernels::check::CheckLayers(options.seed, rounds);
-  failures += canopy::kernels::check::CheckProducts(options.seed, rounds / 2, device);
+  failures += canopy::kernels::check::CheckProducts(options.seed, rounds / 4, device);
   failures += canopy::kernels::check::CheckAttention(options, device);
   std::printf("%lld failed\n", static_cast<long long>(failures));
   return failures == 0 ? 0 : 1;
