@@ -55,14 +55,14 @@ cudaError_t Init(DeviceInfo* device) {
   if (error != cudaSuccess || device->compute_capability != 90) {
     return error;
   }
-  error = InitTensorMaps();
-  if (error == cudaSuccess) {
-    error = InitTreeAttentionHopper();
+  for (const auto init : {InitTensorMaps, InitTreeAttentionHopper, InitGatedProduct,
+                          InitHeadProduct, InitLogitProduct}) {
+    error = init();
+    if (error != cudaSuccess) {
+      return error;
+    }
   }
-  if (error == cudaSuccess) {
-    error = InitGatedProduct();
-  }
-  return error == cudaSuccess ? InitHeadProduct() : error;
+  return cudaSuccess;
 }
 
 }  // namespace canopy::kernels

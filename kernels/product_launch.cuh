@@ -15,7 +15,7 @@ namespace canopy::kernels::hopper {
 struct ProductArrays {
   const void* rows = nullptr;    // [num_rows, inner]
   const void* weight = nullptr;  // [num_weights, inner]
-  void* out = nullptr;           // [num_rows, columns]
+  void* out = nullptr;           // [num_rows, columns], or null: the epilogue stores nothing
   int32_t num_rows = 0;          // > 0, as all sizes
   int32_t inner = 0;
   int32_t num_weights = 0;
@@ -47,6 +47,9 @@ cudaError_t EncodeMaps(const ProductArrays& arrays, ProductParams* p) {
        &p->weight},
       {arrays.out, MatrixMap(arrays.columns, arrays.num_rows, Tile::kWarpgroupRows), &p->out}};
   for (const auto& item : maps) {
+    if (item.data == nullptr) {
+      continue;
+    }
     const cudaError_t error = EncodeTensorMap(item.data, arrays.data_type, item.shape, item.map);
     if (error != cudaSuccess) {
       return error;

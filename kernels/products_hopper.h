@@ -6,9 +6,10 @@
 
 namespace canopy::kernels {
 
-// Once a device, before the first LaunchGatedProduct and LaunchHeadProduct.
+// Once a device, before the first launch.
 cudaError_t InitGatedProduct();
 cudaError_t InitHeadProduct();
+cudaError_t InitLogitProduct();
 
 }  // namespace canopy::kernels
 

@@ -9,8 +9,8 @@
 
 namespace canopy::kernels {
 
-// All arrays dense, of one data type, aligned to 16 bytes; no earlier kernel of the stream may still
-// be writing weight. Sums are float32; the result is rounded once.
+// All arrays dense, of one data type, aligned to 16 bytes; no earlier kernel of the stream may
+// still be writing weight. Sums are float32; the result is rounded once.
 struct RmsNormParams {
   // Inputs.
   void* residual = nullptr;      // [rows, columns]; with delta, overwritten by their rounded sum

@@ -9,18 +9,35 @@
 #include "c10/util/Exception.h"
 #include "core/ops/cuda_stream.h"
 #include "kernels/device.h"
+#include "kernels/logit_product.h"
 #include "kernels/logit_stats.h"
 
 namespace canopy {
 namespace {
 
-bool KernelRunsOn(at::Device device) {
-  if (!kernels::IsBuilt() || !kHasCudaStreams || !device.is_cuda()) {
-    return false;
-  }
-  const c10::DeviceGuard guard(device);
-  kernels::DeviceInfo info;
-  return kernels::Init(&info) == cudaSuccess;
+// Makes the results that are asked for. `Params` is a kernel's.
+template <typename Params>
+LogitStats MakeStats(int64_t rows, const at::TensorOptions& device,
+                     const LogitStatsOptions& options, Params* params) {
+  LogitStats stats;
+  const auto make = [&](bool wanted, at::Tensor* result) {
+    if (!wanted) {
+      return static_cast<float*>(nullptr);
+    }
+    *result = at::empty({rows}, device.dtype(at::kFloat));
+    return result->mutable_data_ptr<float>();
+  };
+  params->inverse_temperature = 1 / options.temperature;
+  params->log_sum_exp = make(options.log_sum_exp, &stats.log_sum_exp);
+  params->entropy = make(options.entropy, &stats.entropy);
+  params->min_logit = make(options.range, &stats.min_logit);
+  params->max_logit = make(options.range, &stats.max_logit);
+  return stats;
+}
+
+// torch_guard reads the text.
+void CheckLaunch(cudaError_t error, const char* kernel) {
+  TORCH_CHECK(error == cudaSuccess, kernel, ": CUDA error: ", kernels::ErrorText(error));
 }
 
 LogitStats ReadByKernel(const at::Tensor& logits, const LogitStatsOptions& options) {
@@ -28,26 +45,12 @@ LogitStats ReadByKernel(const at::Tensor& logits, const LogitStatsOptions& optio
               "logits: want dense rows of float32, got ", logits.scalar_type(), " ",
               logits.sizes());
   const c10::DeviceGuard guard(logits.device());
-  LogitStats stats;
   kernels::LogitStatsParams params;
-  const auto make = [&](bool wanted, at::Tensor* result) {
-    if (!wanted) {
-      return static_cast<float*>(nullptr);
-    }
-    *result = at::empty({logits.size(0)}, logits.options());
-    return result->mutable_data_ptr<float>();
-  };
+  LogitStats stats = MakeStats(logits.size(0), logits.options(), options, &params);
   params.logits = logits.const_data_ptr<float>();
-  params.inverse_temperature = 1 / options.temperature;
-  params.log_sum_exp = make(options.log_sum_exp, &stats.log_sum_exp);
-  params.entropy = make(options.entropy, &stats.entropy);
-  params.min_logit = make(options.range, &stats.min_logit);
-  params.max_logit = make(options.range, &stats.max_logit);
   params.rows = static_cast<int32_t>(logits.size(0));
   params.columns = static_cast<int32_t>(logits.size(1));
-  const cudaError_t error = kernels::LaunchLogitStats(params, CurrentCudaStream());
-  // torch_guard reads the text.
-  TORCH_CHECK(error == cudaSuccess, "logit stats: CUDA error: ", kernels::ErrorText(error));
+  CheckLaunch(kernels::LaunchLogitStats(params, CurrentCudaStream()), "logit stats");
   return stats;
 }
 
@@ -74,7 +77,59 @@ LogitStats ReadByLibTorch(const at::Tensor& logits, const LogitStatsOptions& opt
 
 }  // namespace
 
-LogitReader::LogitReader(at::Device device) : has_kernel_(KernelRunsOn(device)) {}
+LogitReader::LogitReader(at::Device device) {
+  if (!kernels::IsBuilt() || !kHasCudaStreams || !device.is_cuda()) {
+    return;
+  }
+  const c10::DeviceGuard guard(device);
+  kernels::DeviceInfo info;
+  has_kernel_ = kernels::Init(&info) == cudaSuccess;
+  has_product_ = has_kernel_ && info.compute_capability == 90;
+  num_multiprocessors_ = info.num_multiprocessors;
+}
+
+bool LogitReader::ReadsProductsWith(const at::Tensor& weight) const {
+  const bool is_narrow = weight.scalar_type() == at::kBFloat16 || weight.scalar_type() == at::kHalf;
+  return has_product_ && is_narrow && weight.is_contiguous() && weight.size(1) % 8 == 0;
+}
+
+LogitStats LogitReader::ReadProduct(const at::Tensor& hidden, const at::Tensor& weight,
+                                    const LogitTargets& targets, const LogitStatsOptions& options,
+                                    at::Tensor* target_logits) const {
+  TORCH_CHECK(ReadsProductsWith(weight) && hidden.scalar_type() == weight.scalar_type() &&
+                  hidden.is_contiguous() && hidden.size(1) == weight.size(1),
+              "logit product: want dense rows of ", weight.size(1), " ", weight.scalar_type(),
+              ", got ", hidden.scalar_type(), " ", hidden.sizes());
+  const c10::DeviceGuard guard(hidden.device());
+  const at::Tensor rows = targets.rows.to(at::kInt);
+  const at::Tensor tokens = targets.tokens.to(at::kInt);
+  const at::Tensor workspace =
+      at::empty({kernels::LogitProductWorkspaceBytes(hidden.size(0), weight.size(0))},
+                hidden.options().dtype(at::kByte));
+  *target_logits = at::empty({rows.size(0)}, hidden.options().dtype(at::kFloat));
+  kernels::LogitProductParams params;
+  LogitStats stats = MakeStats(hidden.size(0), hidden.options(), options, &params);
+  params.rows = hidden.const_data_ptr();
+  params.weight = weight.const_data_ptr();
+  params.target_rows = rows.const_data_ptr<int32_t>();
+  params.target_columns = tokens.const_data_ptr<int32_t>();
+  params.workspace = workspace.mutable_data_ptr();
+  params.target_logits = target_logits->mutable_data_ptr<float>();
+  params.num_rows = static_cast<int32_t>(hidden.size(0));
+  params.columns = static_cast<int32_t>(weight.size(0));
+  params.inner = static_cast<int32_t>(weight.size(1));
+  params.num_targets = static_cast<int32_t>(rows.size(0));
+  params.data_type = weight.scalar_type() == at::kHalf ? kernels::DataType::kFloat16
+                                                       : kernels::DataType::kBFloat16;
+  params.num_multiprocessors = num_multiprocessors_;
+  CheckLaunch(kernels::LaunchLogitProduct(params, CurrentCudaStream()), "logit product");
+  return stats;
+}
+
+int64_t LogitReader::ProductRowBytes(const at::Tensor& weight) {
+  return kernels::LogitProductWorkspaceBytes(1, weight.size(0)) +
+         weight.size(1) * weight.element_size();
+}
 
 LogitStats LogitReader::Read(const at::Tensor& logits, const LogitStatsOptions& options) const {
   return has_kernel_ && !logits.requires_grad() ? ReadByKernel(logits, options)

@@ -65,19 +65,13 @@ at::Tensor LogitsForTraining(const at::Tensor& hidden, const at::Tensor& weight)
   return at::linear(hidden.to(weight.scalar_type()), weight).to(at::kFloat);
 }
 
-// Which entries of a chunk's logits are looked up. On the device, int64.
-struct ChunkTargets {
-  at::Tensor rows;    // [targets] of the chunk
-  at::Tensor tokens;  // [targets]
-};
-
 LogitStatsOptions StatsOptionsOf(const DistributionOptions& options) {
   return {options.logprobs || options.top_logprobs > 0, options.entropy, options.vocab_range,
           options.temperature};
 }
 
 DistributionResults ReadLogits(const at::Tensor& logits, const LogitReader& reader,
-                               const ChunkTargets& targets, const DistributionOptions& options) {
+                               const LogitTargets& targets, const DistributionOptions& options) {
   const LogitStats stats = reader.Read(logits, StatsOptionsOf(options));
   DistributionResults results;
   results.entropy = stats.entropy;
@@ -95,6 +89,24 @@ DistributionResults ReadLogits(const at::Tensor& logits, const LogitReader& read
     results.top_ids = top.to(at::kInt);
     results.top_logprobs =
         logits.gather(1, top).div(options.temperature).sub(stats.log_sum_exp.unsqueeze(1));
+  }
+  return results;
+}
+
+// The same of hidden x weight, whose logits are never stored. Without top_logprobs.
+DistributionResults ReadProduct(const at::Tensor& hidden, const at::Tensor& weight,
+                                const LogitReader& reader, const LogitTargets& targets,
+                                const DistributionOptions& options) {
+  at::Tensor target_logits;
+  const LogitStats stats =
+      reader.ReadProduct(hidden, weight, targets, StatsOptionsOf(options), &target_logits);
+  DistributionResults results;
+  results.entropy = stats.entropy;
+  results.min_logit = stats.min_logit;
+  results.max_logit = stats.max_logit;
+  if (options.logprobs) {
+    results.logprobs = target_logits.div_(options.temperature)
+                           .sub_(stats.log_sum_exp.index_select(0, targets.rows));
   }
   return results;
 }
@@ -123,7 +135,7 @@ DistributionResults Join(const std::vector<DistributionResults>& chunks) {
 
 // ReadLogits of hidden x weight that keeps no logits for the backward pass.
 DistributionResults ReadForTraining(const at::Tensor& hidden, const at::Tensor& weight,
-                                    const LogitReader& reader, const ChunkTargets& targets,
+                                    const LogitReader& reader, const LogitTargets& targets,
                                     const DistributionOptions& options) {
   const std::vector<at::Tensor> defined = RecomputeInBackward(
       [reader, targets, options](const std::vector<at::Tensor>& inputs) {
@@ -165,11 +177,12 @@ std::vector<int32_t> TargetRows(const DistributionReads& reads) {
 LanguageModelHead::LanguageModelHead(at::Tensor weight)
     : weight_(std::move(weight)), reader_(weight_.device()) {}
 
-int64_t LanguageModelHead::ChunkRows(const DistributionOptions& options) const {
+int64_t LanguageModelHead::ChunkRows(const DistributionOptions& options, bool by_product) const {
   const int64_t scratch_bytes =
       std::max(reader_.scratch_bytes(), options.top_logprobs > 0 ? kBytesPerRankedLogit : 0);
-  const int64_t rows =
-      options.workspace_bytes / (weight_.size(0) * (kBytesPerLogit + scratch_bytes));
+  const int64_t row_bytes = by_product ? LogitReader::ProductRowBytes(weight_)
+                                       : weight_.size(0) * (kBytesPerLogit + scratch_bytes);
+  const int64_t rows = options.workspace_bytes / row_bytes;
   return rows < kTileRows ? std::max<int64_t>(rows, 1) : rows / kTileRows * kTileRows;
 }
 
@@ -178,6 +191,9 @@ DistributionResults LanguageModelHead::Read(const at::Tensor& hidden,
                                             const DistributionOptions& options) const {
   const bool wants_gradients =
       c10::GradMode::is_enabled() && (hidden.requires_grad() || weight_.requires_grad());
+  const bool by_product = !wants_gradients && options.top_logprobs == 0 &&
+                          hidden.scalar_type() == weight_.scalar_type() &&
+                          reader_.ReadsProductsWith(weight_);
   const std::vector<int32_t> target_rows = TargetRows(reads);
   IndexUpload upload;
   upload.Add(reads.rows);
@@ -187,18 +203,23 @@ DistributionResults LanguageModelHead::Read(const at::Tensor& hidden,
   const at::Tensor targets = arrays[1].to(at::kLong);
   const at::Tensor rows_of_targets = arrays[2].to(at::kLong);
   const auto num_rows = static_cast<int64_t>(reads.rows.size());
-  const int64_t chunk_rows = ChunkRows(options);
+  const int64_t chunk_rows = ChunkRows(options, by_product);
   std::vector<DistributionResults> chunks;
   int64_t begin = 0;
   do {
     const int64_t count = std::min(chunk_rows, num_rows - begin);
     const int64_t first = reads.target_offsets[static_cast<size_t>(begin)];
     const int64_t size = reads.target_offsets[static_cast<size_t>(begin + count)] - first;
-    const ChunkTargets chunk = {rows_of_targets.narrow(0, first, size).sub(begin),
+    const LogitTargets chunk = {rows_of_targets.narrow(0, first, size).sub(begin),
                                 targets.narrow(0, first, size)};
     const at::Tensor rows = hidden.index_select(0, arrays[0].narrow(0, begin, count));
-    chunks.push_back(wants_gradients ? ReadForTraining(rows, weight_, reader_, chunk, options)
-                                     : ReadLogits(Logits(rows, weight_), reader_, chunk, options));
+    if (wants_gradients) {
+      chunks.push_back(ReadForTraining(rows, weight_, reader_, chunk, options));
+    } else if (by_product) {
+      chunks.push_back(ReadProduct(rows, weight_, reader_, chunk, options));
+    } else {
+      chunks.push_back(ReadLogits(Logits(rows, weight_), reader_, chunk, options));
+    }
     begin += count;
   } while (begin < num_rows);
   return Join(chunks);

@@ -1,6 +1,7 @@
 // The head of a language model: hidden states -> log-probabilities of tokens, entropy, the range of
 // the logits and the most likely tokens. Logits exist for a chunk of rows at a time, whatever the
-// batch, and are read once where our kernels run.
+// batch, and are read once where our kernels run; on Hopper, unless tokens are ranked, they never
+// leave the product's registers.
 #ifndef CORE_SCORING_TOKEN_LOGPROBS_H_
 #define CORE_SCORING_TOKEN_LOGPROBS_H_
 
@@ -48,7 +49,7 @@ class LanguageModelHead {
                            const DistributionOptions& options) const;
 
  private:
-  int64_t ChunkRows(const DistributionOptions& options) const;
+  int64_t ChunkRows(const DistributionOptions& options, bool by_product) const;
 
   const at::Tensor weight_;
   const LogitReader reader_;

@@ -11,6 +11,7 @@
 #include "kernels/check/element_codec.h"
 #include "kernels/gated_product.h"
 #include "kernels/head_product.h"
+#include "kernels/logit_product.h"
 #include "kernels/reference/layer_reference.h"
 
 namespace canopy::kernels::check {
@@ -59,6 +60,9 @@ class ProductCheck {
         tile_weights_ = tile_weights;
         failures += CheckAll("gated_product", rounds, [this](int32_t i) { return GatedRound(i); });
         failures += CheckAll("head_product", rounds, [this](int32_t i) { return HeadRound(i); });
+        if (tile_weights == 0) {
+          failures += CheckAll("logit_product", rounds, [this](int32_t) { return LogitRound(); });
+        }
       }
     }
     return failures;
@@ -292,6 +296,92 @@ class ProductCheck {
     return worst;
   }
 
+  double LogitRound() {
+    const bool is_long = Uniform(0, 2) == 0;
+    const Shape shape = {is_long ? Uniform(1, 40) : Uniform(1, 700),
+                         is_long ? Uniform(1, 40'000) : Uniform(1, 900), 8 * Uniform(1, 30)};
+    const int32_t num_targets = Uniform(0, 300);
+    const double temperature = Uniform(0, 1) == 0 ? 1 : Uniform(1, 30) * 0.1;
+    const Values rows = Draw(size_t(shape.rows) * shape.inner, 1);
+    const Values weight = Draw(size_t(shape.columns) * shape.inner,
+                               Uniform(1, 8) / std::sqrt(static_cast<double>(shape.inner)));
+    std::vector<int32_t> target_rows(num_targets + 1);
+    std::vector<int32_t> target_columns(num_targets + 1);
+    for (int32_t i = 0; i < num_targets; ++i) {
+      target_rows[i] = Uniform(0, shape.rows - 1);
+      target_columns[i] = Uniform(0, shape.columns - 1);
+    }
+    Upload(rows, &rows_);
+    Upload(weight, &weight_);
+    positions_.Upload(target_rows);
+    columns_.Upload(target_columns);
+    workspace_.Resize(static_cast<size_t>(LogitProductWorkspaceBytes(shape.rows, shape.columns)));
+    workspace_.Poison();
+    // Four results of each row, then the targets.
+    const size_t size = size_t{4} * shape.rows + num_targets;
+    logits_.Resize(size + kGuardElements);
+    logits_.Poison();
+    LogitProductParams params;
+    params.rows = rows_.get();
+    params.weight = weight_.get();
+    params.target_rows = positions_.get();
+    params.target_columns = columns_.get();
+    params.workspace = workspace_.get();
+    params.inverse_temperature = static_cast<float>(1 / temperature);
+    params.log_sum_exp = logits_.get();
+    params.entropy = params.log_sum_exp + shape.rows;
+    params.min_logit = params.entropy + shape.rows;
+    params.max_logit = params.min_logit + shape.rows;
+    params.target_logits = params.max_logit + shape.rows;
+    params.num_rows = shape.rows;
+    params.columns = shape.columns;
+    params.inner = shape.inner;
+    params.num_targets = num_targets;
+    params.data_type = type_;
+    params.num_multiprocessors = device_.num_multiprocessors;
+    Require(LaunchLogitProduct(params, nullptr), "LaunchLogitProduct");
+    Require(cudaDeviceSynchronize(), "LogitProduct");
+
+    const std::vector<float> found = logits_.Download(size + kGuardElements);
+    for (size_t i = size; i < found.size(); ++i) {
+      if (!std::isnan(found[i])) {
+        return NAN;
+      }
+    }
+    double worst = 0;
+    const auto compare = [&](size_t index, double expected, double allowed) {
+      const double error = std::abs(found[index] - expected) / allowed;
+      worst = error <= worst ? worst : error;
+    };
+    for (int32_t row = 0; row < shape.rows; ++row) {
+      Values logits(shape.columns);
+      double size_of_sums = 0;
+      for (int32_t column = 0; column < shape.columns; ++column) {
+        const Sum sum = Dot(&rows[size_t(row) * shape.inner], &weight[size_t(column) * shape.inner],
+                            shape.inner);
+        logits[column] = sum.value;
+        size_of_sums = std::max(size_of_sums, sum.size);
+      }
+      const reference::LogitStats stats = reference::ReadLogits(logits, temperature);
+      const double logit_error = kSumError * size_of_sums + 1e-7;
+      const double scaled_error = logit_error / temperature;
+      const double largest =
+          std::max({1.0, std::abs(stats.max_logit), std::abs(stats.min_logit)}) / temperature;
+      const double allowed = scaled_error + 4e-6 * std::max(1.0, largest);
+      compare(row, stats.log_sum_exp, allowed);
+      // Moves by at most the spread of the logits times their error.
+      compare(size_t(shape.rows) + row, stats.entropy, allowed * std::max(1.0, 2 * largest));
+      compare(size_t{2} * shape.rows + row, stats.min_logit, logit_error);
+      compare(size_t{3} * shape.rows + row, stats.max_logit, logit_error);
+      for (int32_t i = 0; i < num_targets; ++i) {
+        if (target_rows[i] == row) {
+          compare(size_t{4} * shape.rows + i, logits[target_columns[i]], logit_error);
+        }
+      }
+    }
+    return worst;
+  }
+
   std::mt19937 random_;
   const DeviceInfo device_;
   DeviceBuffer<uint8_t> rows_;
@@ -299,7 +389,10 @@ class ProductCheck {
   DeviceBuffer<uint8_t> bias_;
   DeviceBuffer<uint8_t> norms_[2];
   DeviceBuffer<uint8_t> out_;
+  DeviceBuffer<uint8_t> workspace_;
+  DeviceBuffer<float> logits_;
   DeviceBuffer<int32_t> positions_;
+  DeviceBuffer<int32_t> columns_;
   DeviceBuffer<float> frequencies_;
   DataType type_ = DataType::kBFloat16;
   int32_t tile_weights_ = 0;

@@ -2,6 +2,7 @@
 #include "kernels/device.h"
 #include "kernels/gated_product.h"
 #include "kernels/head_product.h"
+#include "kernels/logit_product.h"
 #include "kernels/logit_stats.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"
@@ -36,6 +37,10 @@ cudaError_t LaunchGatedProduct(const GatedProductParams& /*params*/, cudaStream_
   return cudaErrorNotSupported;
 }
 cudaError_t LaunchHeadProduct(const HeadProductParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+int64_t LogitProductWorkspaceBytes(int64_t /*num_rows*/, int64_t /*columns*/) { return 0; }
+cudaError_t LaunchLogitProduct(const LogitProductParams& /*params*/, cudaStream_t /*stream*/) {
   return cudaErrorNotSupported;
 }
 cudaError_t LaunchRowGather(const RowGatherParams& /*params*/, cudaStream_t /*stream*/) {
