@@ -100,6 +100,7 @@ PathBatch Fans(int32_t questions, int32_t candidates, int32_t prefix, int32_t su
   for (int32_t question = 0; question < questions; ++question) {
     const std::vector<int32_t> shared = tokens(prefix);
     std::vector<std::vector<int32_t>> suffixes;
+    suffixes.reserve(static_cast<size_t>(candidates));
     for (int32_t candidate = 0; candidate < candidates; ++candidate) {
       suffixes.push_back(tokens(suffix));
     }

@@ -19,6 +19,7 @@ const std::vector<RouteLoad> kLoads = {{1, 0, 48, 1'152},         {1, 0, 464, 53
 
 std::vector<CostSample> Samples(const BackendCost& cost) {
   std::vector<CostSample> samples;
+  samples.reserve(kLoads.size());
   for (const RouteLoad& load : kLoads) {
     samples.push_back({load, ForecastMs(cost, load)});
   }
