@@ -2,12 +2,13 @@
 // the checkpoint and measures transformers beside it.
 //
 //   gpu_check --folder=CHECKPOINT [--device=cuda:0] [--dtype=bfloat16] [--backends=path,dense]
-//             [--timed=CASE,..] [--runs=20]
+//             [--timed=CASE,..] [--logprobs=CASE,..] [--runs=20]
 //
 // An entry for each case and backend: the largest and the mean squared relative error against the
 // stored float32 vectors, and for timed cases the medians of `runs` runs in ms, from token lists on
-// the host to vectors on the host. Cases without stored vectors are only timed, and only on the
-// fused backend. The fused backend is left out where it does not run.
+// the host to vectors on the host, or to log-probs of all candidates' tokens. Cases without stored
+// vectors are only timed, and only on the fused backend. The fused backend is left out where it
+// does not run.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
@@ -38,6 +39,7 @@ ABSL_FLAG(std::vector<std::string>, backends,
           std::vector<std::string>({"path", "dense", "segmented", "fused", "measured"}),
           "of path, dense, segmented and fused, and measured for what that policy takes");
 ABSL_FLAG(std::vector<std::string>, timed, {}, "cases that are also timed");
+ABSL_FLAG(std::vector<std::string>, logprobs, {}, "timed cases whose log-probs are timed too");
 ABSL_FLAG(int32_t, runs, 20, "timed runs of a case and backend, after three to warm up");
 ABSL_FLAG(int32_t, threads, 0, "LibTorch's, on a CPU; 0 = one a core");
 ABSL_FLAG(int64_t, max_batch_tokens, 65'536, "token budget of one forward");
@@ -82,17 +84,22 @@ absl::StatusOr<RequestPlan> Plan(const ModelRunner& runner, const ReferenceCase&
   return RequestPlan::Create(item.batch, options, absl::GetFlag(FLAGS_max_batch_tokens));
 }
 
-// Adds plan_ms (trie, layout and index arrays) and total_ms to `entry`.
-absl::Status Time(ModelRunner& runner, const ReferenceCase& item, Backend backend,
-                  nlohmann::json& entry) {
-  OutputSelection outputs;
-  outputs.vectors = true;
+// Medians of `runs`, and the fastest.
+struct Times {
+  double plan_ms = 0;  // trie, layout and index arrays
+  double total_ms = 0;
+  double fastest_ms = 0;
+  int64_t computed_tokens = 0;
+};
+
+absl::StatusOr<Times> Time(ModelRunner& runner, const ReferenceCase& item, Backend backend,
+                           const OutputSelection& outputs) {
   std::vector<double> plan_ms;
   std::vector<double> total_ms;
-  int64_t computed_tokens = 0;
+  Times times;
   for (int run = 0; run < kWarmUpRuns + absl::GetFlag(FLAGS_runs); ++run) {
     absl::SleepFor(absl::Milliseconds(absl::GetFlag(FLAGS_pause_ms)));
-    computed_tokens = 0;
+    times.computed_tokens = 0;
     const Stopwatch total;
     double planning = 0;
     Stopwatch planned;
@@ -102,7 +109,7 @@ absl::Status Time(ModelRunner& runner, const ReferenceCase& item, Backend backen
       planned = Stopwatch();
       const TreePlan tree = plan.BuildPart(part);
       planning += planned.ElapsedMs();
-      computed_tokens += tree.computed_tokens();
+      times.computed_tokens += tree.computed_tokens();
       CANOPY_RETURN_IF_ERROR(runner.Run(tree, outputs).status());
     }
     if (run >= kWarmUpRuns) {
@@ -110,10 +117,34 @@ absl::Status Time(ModelRunner& runner, const ReferenceCase& item, Backend backen
       total_ms.push_back(total.ElapsedMs());
     }
   }
-  entry["computed_tokens"] = computed_tokens;
-  entry["plan_ms"] = Median(plan_ms);
-  entry["total_ms"] = Median(total_ms);
-  entry["fastest_ms"] = *std::min_element(total_ms.begin(), total_ms.end());
+  times.plan_ms = Median(plan_ms);
+  times.total_ms = Median(total_ms);
+  times.fastest_ms = *std::min_element(total_ms.begin(), total_ms.end());
+  return times;
+}
+
+bool IsListed(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+absl::Status AddTimes(ModelRunner& runner, const std::string& name, const ReferenceCase& item,
+                      Backend backend, nlohmann::json& entry) {
+  if (!IsListed(absl::GetFlag(FLAGS_timed), name)) {
+    return absl::OkStatus();
+  }
+  OutputSelection vectors;
+  vectors.vectors = true;
+  CANOPY_ASSIGN_OR_RETURN(const Times times, Time(runner, item, backend, vectors));
+  entry["computed_tokens"] = times.computed_tokens;
+  entry["plan_ms"] = times.plan_ms;
+  entry["total_ms"] = times.total_ms;
+  entry["fastest_ms"] = times.fastest_ms;
+  if (IsListed(absl::GetFlag(FLAGS_logprobs), name)) {
+    OutputSelection logprobs;
+    logprobs.token_logprobs = true;
+    CANOPY_ASSIGN_OR_RETURN(const Times with_head, Time(runner, item, backend, logprobs));
+    entry["logprobs_ms"] = with_head.total_ms;
+  }
   return absl::OkStatus();
 }
 
@@ -126,11 +157,11 @@ absl::StatusOr<nlohmann::json> Check(ModelRunner& runner, const ReferenceCase& i
   entry["parts"] = plan.num_parts();
   entry["path_tokens"] = plan.counts().path_tokens;
   entry["unique_tokens"] = plan.counts().unique_tokens;
-  if (item.vectors.rows == 0) {
+  if (item.exact.vectors.rows == 0) {
     return entry;
   }
   CANOPY_ASSIGN_OR_RETURN(const RunAnswer answer, RunPlan(runner, plan));
-  const std::vector<double> errors = SquaredRelativeErrors(answer.vectors, item.vectors);
+  const std::vector<double> errors = SquaredRelativeErrors(answer.vectors, item.exact.vectors);
   entry["candidates"] = errors.size();
   entry["finite"] = answer.finite;
   entry["largest_squared_error"] = *std::max_element(errors.begin(), errors.end());
@@ -152,7 +183,6 @@ absl::StatusOr<nlohmann::json> CheckAll() {
   options.policy = Policy::kMeasured;
   CANOPY_ASSIGN_OR_RETURN(const std::unique_ptr<ModelRunner> runner, LoadTorchRunner(options));
   CANOPY_ASSIGN_OR_RETURN(const auto cases, ReadReferenceCases(folder));
-  const std::vector<std::string> timed = absl::GetFlag(FLAGS_timed);
   nlohmann::json results;
   results["device"] = runner->info()->device;
   results["dtype"] = runner->info()->dtype;
@@ -163,15 +193,13 @@ absl::StatusOr<nlohmann::json> CheckAll() {
     for (const std::string& backend_name : absl::GetFlag(FLAGS_backends)) {
       CANOPY_ASSIGN_OR_RETURN(const Backend backend, BackendFromName(backend_name));
       const bool is_fused = backend == Backend::kFused;
-      if (is_fused ? !runner->info()->fused_supported : item.vectors.rows == 0) {
+      if (is_fused ? !runner->info()->fused_supported : item.exact.vectors.rows == 0) {
         continue;
       }
       CANOPY_ASSIGN_OR_RETURN(nlohmann::json entry, Check(*runner, item, backend));
       entry["case"] = name;
       entry["requested"] = backend_name;
-      if (std::find(timed.begin(), timed.end(), name) != timed.end()) {
-        CANOPY_RETURN_IF_ERROR(Time(*runner, item, backend, entry));
-      }
+      CANOPY_RETURN_IF_ERROR(AddTimes(*runner, name, item, backend, entry));
       results["entries"].push_back(std::move(entry));
     }
   }

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 # name: (family, hidden, intermediate, layers, query heads, kv heads, head dim, vocabulary)
 MODELS = {
@@ -85,6 +85,8 @@ LARGE: dict[str, Sizes] = {
     "candidates255": [(1024, [32] * 255, 0)],
     "rollout": [(1024, [64] * 64, 0)] * 32,
 }
+# Log-probs of all candidates' tokens are timed too, by us and by transformers.
+LOGPROBS = "rollout"
 DEEP_LEVELS = 7  # of a binary tree below a root of 256 tokens, 16 tokens a node
 PEER_MAX_TOKENS = 300_000  # of one padded forward
 PEER_MAX_CASE_TOKENS = 1_000_000  # a larger case is estimated from the others
@@ -142,9 +144,10 @@ def make_checkpoint(name: str, folder: Path) -> None:
         head_dim=head_dim,
         max_position_embeddings=4096,
         rope_parameters=ROPE.get(family, {"rope_theta": 1000000.0, "rope_type": "default"}),
+        tie_word_embeddings=True,
         **SETTINGS.get(family, {}),
     )
-    model = AutoModel.from_config(config)
+    model: Any = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             if "norm" in key:
@@ -181,6 +184,30 @@ def time_encode(model: Any, case: Case, runs: int) -> float:
         if run >= WARM_UP_RUNS:
             times.append(1000 * (time.perf_counter() - begin))
     return statistics.median(times)
+
+
+@torch.no_grad()
+def candidate_logprobs(model: Any, question: dict[str, Any]) -> torch.Tensor:
+    """The HF path: log_softmax over rows of one question; candidates are equally long."""
+    rows = [question["prefix"] + candidate for candidate in question["candidates"]]
+    ids = torch.tensor(rows).to(model.device)
+    kept = len(question["candidates"][0]) + 1
+    logits = model(input_ids=ids, use_cache=False, logits_to_keep=kept).logits[:, :-1]
+    logprobs = torch.log_softmax(logits.float(), dim=-1)
+    return logprobs.gather(2, ids[:, 1 - kept :, None]).cpu()
+
+
+def time_logprobs(folder: Path, case: Case, options: Any) -> float:
+    """ms for a whole case of questions of one size, estimated from the first of them."""
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    model = model.eval().to(options.device)
+    times = []
+    for run in range(WARM_UP_RUNS + 5):
+        begin = time.perf_counter()
+        candidate_logprobs(model, case[0])
+        if run >= WARM_UP_RUNS:
+            times.append(1000 * (time.perf_counter() - begin))
+    return statistics.median(times) * len(case)
 
 
 def path_tokens(case: Case) -> int:
@@ -223,6 +250,8 @@ def run_transformers(
             if dtype == torch.bfloat16 and large:
                 peer["times_ms"][name_of_dtype] |= time_large(model, large)
         del model
+    if large and "bfloat16" in options.dtypes:
+        peer["logprobs_ms"] = time_logprobs(folder, large[LOGPROBS], options)
     for name_of_dtype in HALF_KEYS.keys() & set(options.dtypes):
         for name in cases:
             exact = results[f"{name}.vectors"].double()
@@ -258,6 +287,7 @@ def run_binary(folder: Path, dtype: str, options: Any) -> dict[str, Any]:
         f"--device={options.device}",
         f"--dtype={dtype}",
         f"--timed={','.join([*TIMED, *LARGE, 'deep'])}",
+        f"--logprobs={LOGPROBS}",
         f"--runs={options.runs}",
         f"--max_batch_tokens={options.max_batch_tokens}",
         f"--threads={options.threads}",
@@ -282,6 +312,11 @@ def judge(ours: dict[str, Any], peer: dict[str, Any]) -> list[str]:
             hf_ms = peer["times_ms"][dtype].get(entry["case"])
             if hf_ms is not None:
                 line += f"; HF path {hf_ms:8.2f} ms, {hf_ms / entry['total_ms']:.2f}x"
+        if "logprobs_ms" in entry:
+            ratio = entry["logprobs_ms"] / entry["total_ms"]
+            line += f"; log-probs {entry['logprobs_ms']:8.2f} ms, {ratio:.3f} x vectors"
+            if dtype == "bfloat16":
+                line += f", HF path {peer['logprobs_ms']:8.2f} ms"
         if "candidates" not in entry:
             print(line)
             continue

@@ -3,7 +3,9 @@
     make_family_checkpoints.py OUTPUT_FOLDER
 
 The folders are those of make_checkpoints.py; names.json lists them. Each family comes in every
-layout, the rotary scalings and storage types are spread over them. Everything is seeded.
+layout, and as a language model with a reward head beside its own, which gives all that there is, in
+both 16-bit types; the rotary scalings are spread over them. Below gradients/ of the latter stand
+transformers' gradients, by parameter. Everything is seeded.
 """
 
 import json
@@ -15,18 +17,23 @@ from typing import Any
 
 import torch
 import transformers
-from make_checkpoints import (
+from oracle import (
+    DEVICE,
     VOCAB_SIZE,
     Question,
-    endpoint_vectors,
+    add_reward_head,
+    classifier_scores,
+    compute,
     make_cases,
     paths_of,
     randomize,
-    reward_scores,
+    write_names,
+    write_oracle,
 )
 from safetensors.torch import save_file
 
 POSITIONS = 512
+GRADIENT_CASE = "nested"  # Has duplicates, inner endpoints and several roots.
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 DEFAULT = {"rope_type": "default", "rope_theta": 10000.0}
@@ -66,18 +73,26 @@ class Family:
     prefix: str
     settings: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """Part of a checkpoint's name."""
+        return self.prefix.lower()
+
 
 LLAMA = Family("Llama")
 MISTRAL = Family("Mistral", {"sliding_window": None})
 QWEN2 = Family("Qwen2")
 QWEN3 = Family("Qwen3")
 QWEN3_MOE = Family(
-    "Qwen3Moe", {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
+    "Qwen3Moe",
+    {
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 40,
+        "norm_topk_prob": True,
+    },
 )
-
-# For 16-bit types: rounding tips a choice that is nearly a tie, in transformers as in Canopy, and
-# whoever is tipped less often would look better by far. With all experts there is no choice.
-ALL_EXPERTS = {"norm_topk_prob": True, "num_experts_per_tok": 6}
+FAMILIES = [LLAMA, MISTRAL, QWEN2, QWEN3, QWEN3_MOE]
 
 
 @dataclass(frozen=True)
@@ -93,6 +108,7 @@ class Checkpoint:
     rope: dict[str, Any] = field(default_factory=lambda: DEFAULT)
     settings: dict[str, Any] = field(default_factory=dict)
     published: bool = False  # Rewrites the config as published folders have it.
+    reward_labels: int = 0  # Of a head beside a language model's own.
 
     @property
     def dtype(self) -> torch.dtype:
@@ -104,7 +120,14 @@ BASE = "Model"
 CAUSAL = "ForCausalLM"
 REWARD = "ForSequenceClassification"
 
+# Every output of every family in every type, with heads of 64, which our kernels on CUDA take too.
+EVERYTHING = [
+    Checkpoint(f"{family.name}_everything_{name}", family, CAUSAL, 128, 2, 1, reward_labels=1)
+    for family in FAMILIES
+    for name in ("bf16", "f16")
+]
 CHECKPOINTS = [
+    *EVERYTHING,
     Checkpoint("qwen2_base_f32", QWEN2, BASE),
     Checkpoint(
         "qwen2_causal_tied_yarn_bf16",
@@ -136,27 +159,29 @@ CHECKPOINTS = [
         "qwen3_moe_reward_step_f32",
         QWEN3_MOE,
         REWARD,
-        settings={"norm_topk_prob": True, "decoder_sparse_step": 2, "num_labels": 1},
+        settings={"decoder_sparse_step": 2, "num_labels": 1, "head_dim": 32},
         published=True,
     ),
     Checkpoint(
         "qwen3_moe_causal_some_dense_bf16",
         QWEN3_MOE,
         CAUSAL,
-        settings={**ALL_EXPERTS, "mlp_only_layers": [0], "head_dim": 32},
+        settings={"num_experts_per_tok": 6, "mlp_only_layers": [0], "head_dim": 32},
     ),
     Checkpoint("mistral_sliding_base_f32", MISTRAL, BASE, settings={"sliding_window": 7}),
     Checkpoint(
-        "mistral_sliding_reward_bf16",
+        "mistral_sliding_everything_bf16",
         MISTRAL,
-        REWARD,
-        settings={"sliding_window": 33, "num_labels": 1},
+        CAUSAL,
+        settings={"sliding_window": 33},
+        reward_labels=1,
     ),
     Checkpoint(
-        "qwen2_sliding_causal_f16",
+        "qwen2_sliding_everything_f16",
         QWEN2,
         CAUSAL,
         settings={"use_sliding_window": True, "sliding_window": 20, "max_window_layers": 1},
+        reward_labels=1,
     ),
     Checkpoint(
         "qwen3_sliding_base_f32",
@@ -169,12 +194,39 @@ CHECKPOINTS = [
         },
     ),
     Checkpoint(
-        "qwen3_moe_sliding_causal_f16",
+        "qwen3_moe_sliding_everything_bf16",
         QWEN3_MOE,
         CAUSAL,
-        settings={**ALL_EXPERTS, "use_sliding_window": True, "sliding_window": 50},
+        settings={"use_sliding_window": True, "sliding_window": 50},
+        reward_labels=1,
     ),
 ]
+
+
+@torch.no_grad()
+def settle_routers(model: Any, num_experts: int) -> None:
+    """Makes the choice of experts one of the token alone, far from ties.
+
+    Rounding tips a choice that is nearly a tie, in transformers as in Canopy, and whoever is tipped
+    less often would look better by far. The first dimensions keep the embedding's numbers through
+    all layers, and only they are routed by: a first, a second and a third choice for each token.
+    """
+    choices = slice(0, num_experts)
+    base = getattr(model, "model", model)
+    for token in range(VOCAB_SIZE):
+        row = base.embed_tokens.weight[token]
+        row[choices] = 0
+        for place, strength in enumerate((3.0, 2.0, 1.0)):
+            row[(token * 5 + place * (1 + token % 3)) % num_experts] += strength
+    for layer in base.layers:
+        layer.self_attn.o_proj.weight[choices] = 0
+        layer.post_attention_layernorm.weight[choices] = 1
+        if hasattr(layer.mlp, "gate"):
+            layer.mlp.gate.weight.zero_()
+            layer.mlp.gate.weight[choices, choices] = torch.eye(num_experts)
+            layer.mlp.experts.down_proj[:, choices] = 0
+        else:
+            layer.mlp.down_proj.weight[choices] = 0
 
 
 def make_model(checkpoint: Checkpoint) -> Any:
@@ -193,6 +245,8 @@ def make_model(checkpoint: Checkpoint) -> Any:
     )
     model = getattr(transformers, prefix + checkpoint.layout)(config)
     randomize(model, seed=sum(checkpoint.name.encode()))
+    if checkpoint.family is QWEN3_MOE and checkpoint.dtype != torch.float32:
+        settle_routers(model, config.num_experts)
     return model.to(checkpoint.dtype).eval()
 
 
@@ -211,25 +265,37 @@ def publish(folder: Path) -> None:
     file.write_text(json.dumps(config), encoding="utf-8")
 
 
-def write_oracle(checkpoint: Checkpoint, folder: Path, cases: dict[str, list[Question]]) -> None:
-    """Runs transformers on the saved folder and stores what it gives."""
-    results: dict[str, torch.Tensor] = {}
-    kinds = {torch.float32: "vectors", checkpoint.dtype: "vectors"}
-    if checkpoint.dtype != torch.float32:
-        kinds[checkpoint.dtype] = "vectors_" + checkpoint.name.rsplit("_", 1)[1]
-    for dtype, kind in kinds.items():
-        model = transformers.AutoModel.from_pretrained(folder, dtype=dtype).eval()
-        for name, case in cases.items():
-            results[f"{name}.{kind}"] = endpoint_vectors(model, paths_of(case))
-    if checkpoint.layout == REWARD:
-        auto = transformers.AutoModelForSequenceClassification
-        model = auto.from_pretrained(folder, dtype=torch.float32).eval()
-        for name, case in cases.items():
-            results[f"{name}.scores"] = reward_scores(model, paths_of(case)).contiguous()
-    oracle = folder / "oracle"
-    oracle.mkdir()
-    save_file(results, oracle / "model.safetensors")
-    (oracle / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+def one_by_one(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors of a model by the names of published checkpoints, where experts stand alone."""
+    named: dict[str, torch.Tensor] = {}
+    for name, tensor in tensors.items():
+        experts, _, kind = name.rpartition(".experts.")
+        for index in range(tensor.shape[0] if experts else 0):
+            expert = f"{experts}.experts.{index}."
+            if kind == "down_proj":
+                named[expert + "down_proj.weight"] = tensor[index]
+            else:
+                gate, up = tensor[index].chunk(2)
+                named[expert + "gate_proj.weight"] = gate
+                named[expert + "up_proj.weight"] = up
+        if not experts:
+            named[name] = tensor
+    return {name: tensor.cpu().contiguous() for name, tensor in named.items()}
+
+
+def write_gradients(folder: Path, case: list[Question]) -> None:
+    """Of a sum over all paths, each alone: its vector times numbers of its own."""
+    model: Any = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32)
+    model = model.eval().to(DEVICE)
+    for index, path in enumerate(paths_of(case)):
+        ids = torch.tensor([path], device=DEVICE)
+        vector = model(input_ids=ids, use_cache=False).last_hidden_state[0, -1]
+        factors = ((torch.arange(len(vector), dtype=torch.float64) + 7.3 * index) * 2.1).sin()
+        (vector * factors.float().to(DEVICE)).sum().backward()
+    gradients = folder / "gradients"
+    gradients.mkdir()
+    found = {name: parameter.grad for name, parameter in model.named_parameters()}
+    save_file(one_by_one(found), gradients / "model.safetensors")
 
 
 def main() -> int:
@@ -242,9 +308,18 @@ def main() -> int:
         make_model(checkpoint).save_pretrained(folder)
         if checkpoint.published:
             publish(folder)
-        write_oracle(checkpoint, folder, cases)
-    names = json.dumps([checkpoint.name for checkpoint in CHECKPOINTS])
-    (output / "names.json").write_text(names, encoding="utf-8")
+        if checkpoint.reward_labels:
+            add_reward_head(folder, checkpoint.reward_labels, checkpoint.hidden, checkpoint.dtype)
+        exact = compute(folder, torch.float32, cases)
+        if checkpoint.layout == REWARD:
+            auto = transformers.AutoModelForSequenceClassification
+            exact |= classifier_scores(folder, auto, cases)
+        is_half = checkpoint.dtype != torch.float32
+        half = compute(folder, checkpoint.dtype, cases) if is_half else {}
+        write_oracle(folder, cases, exact, half)
+        if checkpoint.reward_labels and checkpoint.dtype == torch.bfloat16:
+            write_gradients(folder, cases[GRADIENT_CASE])
+    write_names(output, [checkpoint.name for checkpoint in CHECKPOINTS])
     return 0
 
 

@@ -3,13 +3,8 @@
     make_heads.py OUTPUT_FOLDER
 
 Typed-decision folders hold model.safetensors and temperatures.json; their backbone's config.json
-lies in FOLDER_backbone. Reranker folders are language models with a reranker.json. Below oracle/
-the paths (cases.json) and the expected results (model.safetensors), as make_checkpoints.py has
-them, and no vectors:
-
-    CASE.scores   [paths, 1] float32
-
-Everything is seeded. Needs no network.
+lies in FOLDER_backbone. Reranker folders are language models with a reranker.json. There is one of
+each for every model family. Everything is seeded. Needs no network.
 """
 
 import json
@@ -19,30 +14,42 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from make_checkpoints import (
+from make_family_checkpoints import (
+    CAUSAL,
+    FAMILIES,
+    QWEN3,
     Checkpoint,
-    Question,
-    endpoint_vectors,
     make_model,
+    one_by_one,
+)
+from oracle import (
+    DEVICE,
+    Question,
+    compute,
+    endpoint_vectors,
     paths_of,
     question,
     randomize,
+    write_names,
+    write_oracle,
 )
 from safetensors.torch import save_file
 from torch import nn
-from transformers import Qwen3ForCausalLM
 
 SET_WIDTH = 256
 EMPTY_SLOT_SCORE = -1e4
 TEMPERATURES = {"boolean": 0.5, "choice": 1.25, "score": 2.0}
 
+TIED = {"tie_word_embeddings": True}
 DECISIONS = [
-    Checkpoint("decision_f32", Qwen3ForCausalLM, 96, 2, 4, 2, 32, tied=True),
-    Checkpoint("decision_bf16", Qwen3ForCausalLM, 160, 1, 4, 1, 48, torch.bfloat16),
+    Checkpoint("decision_f32", QWEN3, CAUSAL, 96, 4, 2, settings={"head_dim": 32, **TIED}),
+    *(Checkpoint(f"decision_{family.name}_bf16", family, CAUSAL, 128, 2, 1) for family in FAMILIES),
+    Checkpoint("decision_f16", QWEN3, CAUSAL, 160, 4, 1, settings={"head_dim": 48}),
 ]
 RERANKERS = [
-    Checkpoint("reranker_tied_f32", Qwen3ForCausalLM, 96, 2, 4, 2, 32, tied=True),
-    Checkpoint("reranker_bf16", Qwen3ForCausalLM, 160, 1, 4, 1, 48, torch.bfloat16),
+    Checkpoint("reranker_tied_f32", QWEN3, CAUSAL, 96, 4, 2, settings={"head_dim": 32, **TIED}),
+    *(Checkpoint(f"reranker_{family.name}_bf16", family, CAUSAL, 128, 2, 1) for family in FAMILIES),
+    Checkpoint("reranker_f16", QWEN3, CAUSAL, 160, 4, 1, settings={"head_dim": 48}),
 ]
 YES_TOKEN, NO_TOKEN = 297, 11
 
@@ -114,8 +121,8 @@ def decision_scores(
 ) -> torch.Tensor:
     """All questions in one padded batch, as in training."""
     sizes = [len(item["candidates"]) for item in case]
-    padded = torch.zeros(len(sizes), max(sizes), vectors.shape[1])
-    mask = torch.zeros(len(sizes), max(sizes), dtype=torch.bool)
+    padded = torch.zeros(len(sizes), max(sizes), vectors.shape[1], device=DEVICE)
+    mask = torch.zeros(len(sizes), max(sizes), dtype=torch.bool, device=DEVICE)
     begin = 0
     for row, size in enumerate(sizes):
         padded[row, :size] = vectors[begin : begin + size]
@@ -124,21 +131,23 @@ def decision_scores(
     return head(padded, mask)[mask].unsqueeze(1).contiguous()
 
 
-def in_float32(model: Any) -> Any:
-    """The same weights in float32 arithmetic; casting the model would round its rotary table."""
-    fresh = type(model)(model.config)
+def in_type(model: Any, dtype: torch.dtype) -> Any:
+    """The same weights in other arithmetic; casting the model would round its rotary table."""
+    fresh = type(model)._from_config(model.config, dtype=dtype)
     fresh.load_state_dict(model.state_dict())
-    return fresh.eval()
+    return fresh.eval().to(DEVICE)
 
 
-def write_oracle(
-    folder: Path, cases: dict[str, list[Question]], results: dict[str, torch.Tensor]
-) -> None:
-    """What every checkpoint of this folder is compared with."""
-    oracle = folder / "oracle"
-    oracle.mkdir()
-    save_file(results, oracle / "model.safetensors")
-    (oracle / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+def decision_results(
+    model: Any, head: DecisionHead, cases: dict[str, list[Question]]
+) -> dict[str, Any]:
+    """Vectors of the backbone in its type, and scores, which a head computes in float32."""
+    results = {}
+    for name, case in cases.items():
+        vectors = endpoint_vectors(model.model, paths_of(case))
+        results[f"{name}.vectors"] = vectors
+        results[f"{name}.scores"] = decision_scores(head, vectors, case)
+    return results
 
 
 def make_decision(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Question]]) -> None:
@@ -147,25 +156,37 @@ def make_decision(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Qu
     head = DecisionHead(checkpoint.hidden)
     randomize(head, seed=3)
     head.to(checkpoint.dtype)
-    state = {f"path_encoder.backbone.{k}": v for k, v in model.model.state_dict().items()}
+    backbone = one_by_one(model.model.state_dict())
+    state = {f"path_encoder.backbone.{name}": tensor for name, tensor in backbone.items()}
     state.update(head.state_dict())
     folder = output / checkpoint.name
     folder.mkdir()
     save_file({k: v.contiguous() for k, v in state.items()}, folder / "model.safetensors")
     temperatures = {kind: {"temperature": t} for kind, t in TEMPERATURES.items()}
     (folder / "temperatures.json").write_text(json.dumps(temperatures), encoding="utf-8")
-    model.config.architectures = [checkpoint.model.__name__]
+    model.config.architectures = [type(model).__name__]
     model.config.save_pretrained(output / f"{checkpoint.name}_backbone")
-    model = in_float32(model)
-    head.float().eval()
-    results = {
-        f"{name}.scores": decision_scores(head, endpoint_vectors(model.model, paths_of(case)), case)
-        for name, case in cases.items()
-    }
-    write_oracle(folder, cases, results)
+    head.float().eval().to(DEVICE)
+    exact = decision_results(in_type(model, torch.float32), head, cases)
+    half = {}
+    if checkpoint.dtype != torch.float32:
+        half = decision_results(in_type(model, checkpoint.dtype), head, cases)
+    write_oracle(folder, cases, exact, half)
 
 
 @torch.no_grad()
+def reranker_results(
+    folder: Path, model: Any, dtype: torch.dtype, cases: dict[str, list[Question]]
+) -> dict[str, Any]:
+    """All that a language model gives, and p(yes) as its score."""
+    results = compute(folder, dtype, cases)
+    for name in cases:
+        logits = model.lm_head(results[f"{name}.vectors"])
+        share = torch.softmax(logits[:, [YES_TOKEN, NO_TOKEN]].float(), dim=-1)[:, :1]
+        results[f"{name}.scores"] = share
+    return results
+
+
 def make_reranker(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Question]]) -> None:
     """A language model, and which of its words are yes and no."""
     model: Any = make_model(checkpoint)
@@ -173,13 +194,11 @@ def make_reranker(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Qu
     model.save_pretrained(folder)
     tokens = {"yes_token": YES_TOKEN, "no_token": NO_TOKEN}
     (folder / "reranker.json").write_text(json.dumps(tokens), encoding="utf-8")
-    model = in_float32(model)
-    results = {}
-    for name, case in cases.items():
-        logits = model.lm_head(endpoint_vectors(model.model, paths_of(case)))
-        share = torch.softmax(logits[:, [YES_TOKEN, NO_TOKEN]], dim=-1)[:, :1]
-        results[f"{name}.scores"] = share.contiguous()
-    write_oracle(folder, cases, results)
+    exact = reranker_results(folder, in_type(model, torch.float32), torch.float32, cases)
+    half = {}
+    if checkpoint.dtype != torch.float32:
+        half = reranker_results(folder, in_type(model, checkpoint.dtype), checkpoint.dtype, cases)
+    write_oracle(folder, cases, exact, half)
 
 
 def main() -> int:
@@ -190,6 +209,7 @@ def main() -> int:
         make_decision(checkpoint, output, make_cases(random.Random(index)))
     for index, checkpoint in enumerate(RERANKERS):
         make_reranker(checkpoint, output, make_cases(random.Random(10 + index)))
+    write_names(output, [checkpoint.name for checkpoint in DECISIONS + RERANKERS])
     return 0
 
 

@@ -61,14 +61,14 @@ absl::StatusOr<std::map<std::string, ReferenceCase>> ReadReferenceCases(const st
   }
   std::map<std::string, ReferenceCase> cases;
   for (const auto& [name, questions] : json.items()) {
-    cases[name] = {ToBatch(questions),
-                   ToMatrix(results.Find(name + ".vectors")),
-                   ToMatrix(results.Find(name + ".vectors_bf16")),
-                   ToMatrix(results.Find(name + ".vectors_f16")),
-                   ToMatrix(results.Find(name + ".scores")),
-                   ToMatrix(results.Find(name + ".values")),
-                   ToMatrix(results.Find(name + ".tokens")),
-                   ToMatrix(results.Find(name + ".tokens_bf16"))};
+    const auto outputs = [&, prefix = name + "."](const std::string& suffix) {
+      const auto matrix = [&](const char* kind) {
+        return ToMatrix(results.Find(absl::StrCat(prefix, kind, suffix)));
+      };
+      return ReferenceOutputs{matrix("vectors"), matrix("scores"), matrix("values"),
+                              matrix("tokens")};
+    };
+    cases[name] = {ToBatch(questions), outputs(""), outputs("_half")};
   }
   return cases;
 }

@@ -1,9 +1,9 @@
-// Token paths with the vectors and scores that transformers computed for them, as the Python
-// scripts of this folder and of tests/bench store them below a checkpoint:
+// Token paths with what PyTorch computed for them, as oracle.py of this folder and gpu_check.py of
+// tests/bench store them below a checkpoint:
 //
 //   oracle/cases.json         {case: [{"prefix": [..], "candidates": [[..], ..]}, ..], ..}
-//   oracle/model.safetensors  CASE.vectors, CASE.vectors_bf16, CASE.vectors_f16, CASE.scores,
-//                             CASE.values, CASE.tokens, CASE.tokens_bf16; all float32
+//   oracle/model.safetensors  CASE.vectors, CASE.scores, CASE.values, CASE.tokens, and with _half
+//                             behind the name what a 16-bit type gave; all float32
 #ifndef TESTS_CONFORMANCE_REFERENCE_CASES_H_
 #define TESTS_CONFORMANCE_REFERENCE_CASES_H_
 
@@ -44,15 +44,17 @@ enum TokenColumn : int64_t {
   kTopLogprobs = kTopIds + kNumTop,  // at temperature 1
 };
 
+struct ReferenceOutputs {
+  Matrix vectors;  // [paths, hidden]
+  Matrix scores;   // [paths, labels]
+  Matrix values;   // [tokens, 1] of every token of every path
+  Matrix tokens;   // [tokens, TokenColumn] of every token of every path but its first
+};
+
 struct ReferenceCase {
   std::shared_ptr<const PathBatch> batch;
-  Matrix vectors;       // [paths, hidden] in float32 arithmetic
-  Matrix vectors_bf16;  // the same in bfloat16 arithmetic
-  Matrix vectors_f16;   // and in float16
-  Matrix scores;        // [paths, labels]
-  Matrix values;        // [tokens, 1] of every token of every path
-  Matrix tokens;        // [tokens, TokenColumn] of every token of every path but its first
-  Matrix tokens_bf16;   // the same in bfloat16 arithmetic
+  ReferenceOutputs exact;  // in float32 arithmetic
+  ReferenceOutputs half;   // in the type that the checkpoint is stored in, where that is narrow
 };
 
 // The cases below `folder`, by name. NOT_FOUND or DATA_LOSS.

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Makes the checkpoints with the Python of the venv, then compares. Arguments: the comparing binary
-# and the script, as runfiles.
+# Makes checkpoints with the Python of the venv, then compares. Arguments: the script that makes
+# them, the comparing binary, and the tests of it that read them.
 set -euo pipefail
 
-script=$(readlink -f "$2")
+script=$(readlink -f "$1")
 python="$(dirname "$script")/../../.venv/bin/python"
 checkpoints="$TEST_TMPDIR/checkpoints"
 
@@ -11,4 +11,4 @@ rm -rf "$checkpoints"
 mkdir -p "$checkpoints"
 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TRANSFORMERS_VERBOSITY=error HF_HUB_DISABLE_PROGRESS_BARS=1 \
   "$python" "$script" "$checkpoints"
-exec "$1"
+exec "$2" --gtest_filter="$3"

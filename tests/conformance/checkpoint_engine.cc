@@ -1,0 +1,74 @@
+#include "tests/conformance/checkpoint_engine.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "core/ops/reference_kernel_ops.h"
+#include "gtest/gtest.h"
+#include "tests/testing/test_device.h"
+
+namespace canopy {
+
+std::string CheckpointFolder(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/checkpoints/", name);
+}
+
+std::vector<std::string> CheckpointNames() {
+  std::ifstream file(CheckpointFolder("names.json"));
+  const nlohmann::json names = nlohmann::json::parse(file, nullptr, false);
+  return names.is_array() ? names.get<std::vector<std::string>>() : std::vector<std::string>();
+}
+
+TorchRunnerOptions CheckpointOptions(const std::string& name, const std::string& dtype) {
+  TorchRunnerOptions options;
+  options.name = name;
+  options.source = CheckpointFolder(name);
+  if (absl::StartsWith(name, "decision")) {
+    options.config = CheckpointFolder(name + "_backbone");
+  }
+  options.device = TestDevice();
+  options.dtype = dtype;
+  // Small tensors: a second thread would only wait for the first.
+  options.threads = 1;
+  // The fused backend runs everywhere: by our kernels on CUDA, by their twins elsewhere.
+  if (options.device == "cpu") {
+    options.kernels = ReferenceKernels();
+  }
+  return options;
+}
+
+std::unique_ptr<ModelRunner> LoadRunner(const TorchRunnerOptions& options) {
+  auto runner = LoadTorchRunner(options);
+  EXPECT_TRUE(runner.ok()) << runner.status();
+  return *std::move(runner);
+}
+
+std::unique_ptr<Engine> StartEngine(std::unique_ptr<ModelRunner> runner, int64_t max_batch_tokens) {
+  std::vector<std::unique_ptr<ModelRunner>> runners;
+  runners.push_back(std::move(runner));
+  Engine::Options options;
+  options.max_batch_tokens = max_batch_tokens;
+  auto engine = Engine::Create(options, std::move(runners));
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return *std::move(engine);
+}
+
+ScoreResult Ask(Engine& engine, ScoreJob job) {
+  absl::Notification done;
+  absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
+  const absl::Status submitted =
+      engine.Submit(std::move(job), [&](absl::StatusOr<ScoreResult> answer) {
+        result = std::move(answer);
+        done.Notify();
+      });
+  EXPECT_TRUE(submitted.ok()) << submitted;
+  done.WaitForNotification();
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *std::move(result);
+}
+
+}  // namespace canopy
