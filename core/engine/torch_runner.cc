@@ -210,7 +210,7 @@ absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
                            TorchRunner& runner) {
   const ModelInfo& info = *runner.info();
   // Without graphs the fused backend runs, if slower.
-  if (const absl::Status recorded = runner.RecordGraphs(); !recorded.ok()) {
+  if (absl::Status recorded = runner.RecordGraphs(); !recorded.ok()) {
     if (!absl::IsResourceExhausted(recorded)) {
       return recorded;
     }
