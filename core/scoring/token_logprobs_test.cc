@@ -236,8 +236,10 @@ TEST(LanguageModelHeadTest, WorkspaceStaysBelowOneGibibyteAtAnyBatch) {
     const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
     head.Read(hidden, reads, All(0.7F, top));
     EXPECT_LT(peak->peak_bytes(), int64_t{1} << 30) << num_rows << " rows";
-    // What is measured is there.
-    EXPECT_GT(peak->peak_bytes(), int64_t{200} << 20) << num_rows << " rows";
+    // What is measured is there, but where a kernel reads logits that are never stored.
+    if (type == at::kFloat || !weight.is_cuda()) {
+      EXPECT_GT(peak->peak_bytes(), int64_t{200} << 20) << num_rows << " rows";
+    }
   }
 }
 
