@@ -17,24 +17,30 @@ int32_t StemLength(const Trie& trie, int32_t first_node, int32_t end_node) {
   return node - first_node;
 }
 
+// One question's nodes, and how many of them are its stem.
+struct QuestionNodes {
+  int32_t first_node = 0;
+  int32_t end_node = 0;
+  int32_t stem = 0;
+};
+
 class SharedForestBuilder {
  public:
-  explicit SharedForestBuilder(const Trie& trie) : trie_(trie) {}
+  SharedForestBuilder(const Trie& trie, int32_t first_node, int32_t end_node)
+      : trie_(trie), first_node_(first_node) {
+    forest_.node_slot.resize(static_cast<size_t>(end_node - first_node));
+  }
 
-  void AddQuestion(int32_t question) {
-    const int32_t first_node = trie_.question_node_offsets[question];
-    const int32_t end_node = trie_.question_node_offsets[question + 1];
-    const int32_t stem = StemLength(trie_, first_node, end_node);
+  void AddQuestion(const QuestionNodes& question) {
+    const auto [first_node, end_node, stem] = question;
     const int32_t shared = SharedLength(first_node, stem);
     const auto first_slot = static_cast<int32_t>(forest_.grid.token_ids.size());
     Append(first_node + shared, end_node, first_slot);
 
     stem_slots_.resize(static_cast<size_t>(shared));
-    forest_.node_slot.insert(forest_.node_slot.end(), stem_slots_.begin(), stem_slots_.end());
-    const size_t own = forest_.node_slot.size();
-    forest_.node_slot.resize(own + static_cast<size_t>(end_node - first_node - shared));
-    std::iota(forest_.node_slot.begin() + static_cast<std::ptrdiff_t>(own), forest_.node_slot.end(),
-              first_slot);
+    const auto slots = forest_.node_slot.begin() + (first_node - first_node_);
+    std::copy(stem_slots_.begin(), stem_slots_.end(), slots);
+    std::iota(slots + shared, slots + (end_node - first_node), first_slot);
     for (const int32_t slot : stem_slots_) {
       forest_.grid.exit[slot] = static_cast<int32_t>(forest_.grid.token_ids.size()) - 1;
     }
@@ -73,6 +79,7 @@ class SharedForestBuilder {
   }
 
   const Trie& trie_;
+  const int32_t first_node_;
   SharedForest forest_;
   std::vector<int32_t> stem_slots_;  // of the question added last, by depth
 };
@@ -80,8 +87,21 @@ class SharedForestBuilder {
 }  // namespace
 
 SharedForest BuildSharedForest(const Trie& trie, int32_t first_question, int32_t end_question) {
-  SharedForestBuilder builder(trie);
+  std::vector<QuestionNodes> questions;
   for (int32_t question = first_question; question < end_question; ++question) {
+    const int32_t first_node = trie.question_node_offsets[question];
+    const int32_t end_node = trie.question_node_offsets[question + 1];
+    questions.push_back({first_node, end_node, StemLength(trie, first_node, end_node)});
+  }
+  const auto token = trie.token.begin();
+  std::stable_sort(
+      questions.begin(), questions.end(), [token](const QuestionNodes& a, const QuestionNodes& b) {
+        return std::lexicographical_compare(token + a.first_node, token + a.first_node + a.stem,
+                                            token + b.first_node, token + b.first_node + b.stem);
+      });
+  SharedForestBuilder builder(trie, trie.question_node_offsets[first_question],
+                              trie.question_node_offsets[end_question]);
+  for (const QuestionNodes& question : questions) {
     builder.AddQuestion(question);
   }
   return std::move(builder).Build();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "core/tree/testing/naive_tree.h"
@@ -38,21 +39,19 @@ Path Stem(const std::vector<Path>& trie) {
   }
 }
 
-// What the questions take when each shares with the one before what their stems have in common.
+// What the questions take when a stem's node is there once, however many questions have it.
 size_t NaiveSize(const PathBatch& batch) {
   size_t size = 0;
-  Path before;
+  std::set<Path> stem_nodes;
   for (int32_t question = 0; question < batch.num_questions(); ++question) {
     const std::vector<Path> trie = testing::NaiveTrie(testing::QuestionPaths(batch, question));
-    const Path stem = Stem(trie);
-    size_t shared = 0;
-    while (shared < std::min(stem.size(), before.size()) && stem[shared] == before[shared]) {
-      ++shared;
+    Path stem = Stem(trie);
+    size += trie.size() - stem.size();
+    for (; !stem.empty(); stem.pop_back()) {
+      stem_nodes.insert(stem);
     }
-    size += trie.size() - shared;
-    before = stem;
   }
-  return size;
+  return size + stem_nodes.size();
 }
 
 TEST(SharedForest, DrawnExample) {
@@ -76,6 +75,17 @@ TEST(SharedForest, RepeatedQuestionsOfOneCandidateAreOneChain) {
   const SharedForest forest = BuildSharedForest(*BuildTrie(batch), 0, 3);
   EXPECT_THAT(forest.grid.token_ids, ElementsAre(4, 5, 6));
   EXPECT_THAT(forest.node_slot, ElementsAre(0, 1, 2, 0, 1, 2, 0, 1, 2));
+}
+
+TEST(SharedForest, QuestionsMeetWhateverStandsBetweenThem) {
+  PathBatch batch;
+  batch.AddQuestion({4, 5}, {{6}, {7}});
+  batch.AddQuestion({1}, {{2}});
+  batch.AddQuestion({4, 5}, {{8}, {9}});
+  const SharedForest forest = BuildSharedForest(*BuildTrie(batch), 0, 3);
+  EXPECT_THAT(forest.grid.token_ids, ElementsAre(1, 2, 4, 5, 6, 7, 8, 9));
+  EXPECT_THAT(forest.grid.exit, ElementsAre(1, 1, 7, 7, 4, 5, 6, 7));
+  EXPECT_THAT(forest.node_slot, ElementsAre(2, 3, 4, 5, 0, 1, 2, 3, 6, 7));
 }
 
 TEST(SharedForest, EveryPathReadsItselfOnRandomBatches) {

@@ -1,0 +1,59 @@
+#include "core/tree/row_shares.h"
+
+namespace canopy {
+namespace {
+
+constexpr int32_t kNone = -1;
+
+// The slot before each one on its path; kNone at a root.
+std::vector<int32_t> Parents(const TokenGrid& grid) {
+  std::vector<int32_t> parents(grid.token_ids.size());
+  std::vector<int32_t> ancestors;
+  for (int32_t row = 0; row < grid.rows; ++row) {
+    const int32_t base = row * grid.columns;
+    ancestors.clear();
+    for (int32_t column = 0; column < grid.columns; ++column) {
+      // On the path backend every slot follows the one before it.
+      while (!grid.exit.empty() && !ancestors.empty() &&
+             grid.exit[base + ancestors.back()] < column) {
+        ancestors.pop_back();
+      }
+      parents[base + column] = ancestors.empty() ? kNone : base + ancestors.back();
+      ancestors.push_back(column);
+    }
+  }
+  return parents;
+}
+
+}  // namespace
+
+std::vector<int64_t> CountRowShares(const TreePlan& plan, absl::Span<const int32_t> path_offsets) {
+  const std::vector<int32_t> parents = Parents(plan.grid);
+  std::vector<int64_t> shares(path_offsets.size() - 1, 0);
+  std::vector<uint8_t> owned(parents.size(), 0);
+  std::vector<int64_t> row_unowned(static_cast<size_t>(plan.grid.rows), plan.grid.columns);
+  std::vector<int32_t> row_owner(row_unowned.size(), kNone);
+  for (size_t owner = 0; owner < shares.size(); ++owner) {
+    for (int32_t path = path_offsets[owner]; path < path_offsets[owner + 1]; ++path) {
+      const int32_t row = plan.endpoints[path] / plan.grid.columns;
+      if (row_owner[row] == kNone) {
+        row_owner[row] = static_cast<int32_t>(owner);
+      }
+      // What is above a slot that has an owner has one too.
+      for (int32_t slot = plan.endpoints[path]; slot != kNone && owned[slot] == 0;
+           slot = parents[slot]) {
+        owned[slot] = 1;
+        ++shares[owner];
+        --row_unowned[row];
+      }
+    }
+  }
+  for (size_t row = 0; row < row_owner.size(); ++row) {
+    if (row_owner[row] != kNone) {
+      shares[row_owner[row]] += row_unowned[row];
+    }
+  }
+  return shares;
+}
+
+}  // namespace canopy
