@@ -13,7 +13,25 @@ void CallGate::Open(ServingState state) {
 
 void CallGate::StartDraining() {
   absl::MutexLock lock(&mutex_);
-  draining_ = true;
+  if (!draining_) {
+    draining_ = true;
+    for (const auto& [watcher, drain] : drain_watchers_) {
+      drain();
+    }
+  }
+}
+
+void CallGate::AddDrainWatcher(const void* watcher, std::function<void()> drain) {
+  absl::MutexLock lock(&mutex_);
+  if (draining_) {
+    drain();
+  }
+  drain_watchers_.emplace(watcher, std::move(drain));
+}
+
+void CallGate::RemoveDrainWatcher(const void* watcher) {
+  absl::MutexLock lock(&mutex_);
+  drain_watchers_.erase(watcher);
 }
 
 absl::StatusOr<const ServingState*> CallGate::Enter() {

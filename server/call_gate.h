@@ -3,9 +3,11 @@
 #define SERVER_CALL_GATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -25,8 +27,14 @@ class CallGate {
  public:
   // Lets calls in. Once; the engine must outlive every call.
   void Open(ServingState state) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Lets no further call in. Final.
+  // Lets no further call in. Final. Calls the watchers.
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // `drain` is called once when draining starts, or at once if it has; not after RemoveDrainWatcher
+  // has returned. It must not call this object.
+  void AddDrainWatcher(const void* watcher, std::function<void()> drain)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void RemoveDrainWatcher(const void* watcher) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A call comes in: what to use, valid as long as this object, or UNAVAILABLE. Each success needs
   // one Leave.
@@ -41,6 +49,7 @@ class CallGate {
   std::unique_ptr<const ServingState> state_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t inside_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<const void*, std::function<void()>> drain_watchers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace canopy::server

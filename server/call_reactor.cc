@@ -42,13 +42,14 @@ void CallReactor::Answer(const absl::Status& status) {
 }
 
 void CallReactor::OnCancel() {
-  cancelled_.store(true, std::memory_order_relaxed);
+  cancelled_.store(true);
   context_.metrics.CallAbandoned(method_);
+  Abandoned();
 }
 
-std::chrono::steady_clock::time_point CallReactor::Deadline() const {
+std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerContext& call) {
   const auto now = std::chrono::system_clock::now();
-  const auto deadline = call_.deadline();
+  const auto deadline = call.deadline();
   if (deadline >= now + kFarAway) {
     return std::chrono::steady_clock::time_point::max();
   }
@@ -56,15 +57,6 @@ std::chrono::steady_clock::time_point CallReactor::Deadline() const {
     return std::chrono::steady_clock::now();
   }
   return std::chrono::steady_clock::now() + (deadline - now);
-}
-
-grpc::Slice SingleSlice(const grpc::ByteBuffer& buffer) {
-  grpc::Slice slice;
-  if (!buffer.TrySingleSlice(&slice).ok() && !buffer.DumpToSingleSlice(&slice).ok()) {
-    // Only for a buffer that gRPC cannot read at all, which then holds nothing.
-    return {};
-  }
-  return slice;
 }
 
 }  // namespace canopy::server

@@ -7,13 +7,15 @@
 #include <chrono>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
-#include "grpcpp/support/slice.h"
-#include "server/score_service.h"
+#include "server/score_work.h"
+#include "server/service_context.h"
 
 namespace canopy::server {
+
+// The client's deadline on the monotonic clock; max = none.
+std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerContext& call);
 
 // One call. Deletes itself when gRPC is done with it, which is after Answer.
 class CallReactor : public grpc::ServerUnaryReactor {
@@ -32,9 +34,10 @@ class CallReactor : public grpc::ServerUnaryReactor {
 
   ServiceContext& context() const { return context_; }
   // Whether the client is gone or its deadline has passed, as far as gRPC has noticed.
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
-  // The client's deadline on the monotonic clock; max = none.
-  std::chrono::steady_clock::time_point Deadline() const;
+  bool cancelled() const { return cancelled_.load(); }
+  // Called once cancelled() has become true, unless the call is answered before; from any thread.
+  virtual void Abandoned() {}
+  Caller caller() const { return {call_.peer(), DeadlineOf(call_)}; }
 
  private:
   void OnCancel() override;
@@ -46,13 +49,6 @@ class CallReactor : public grpc::ServerUnaryReactor {
   std::atomic<bool> cancelled_{false};
   bool entered_ = false;
 };
-
-// The bytes of `buffer` as one run, without a copy where they are one.
-grpc::Slice SingleSlice(const grpc::ByteBuffer& buffer);
-
-inline absl::string_view ViewOf(const grpc::Slice& slice) {
-  return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
-}
 
 }  // namespace canopy::server
 

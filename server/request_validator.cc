@@ -82,18 +82,6 @@ void CheckRouting(const RoutingFields& routing, int64_t max_mask_bytes, Violatio
   }
 }
 
-// What the contract names and this version does not do yet.
-absl::Status CheckBuilt(const RequestHead& head) {
-  Violations unbuilt;
-  const auto check = [&unbuilt](std::string field, bool asked) {
-    if (asked) {
-      unbuilt.Add(std::move(field), "not built yet");
-    }
-  };
-  check("priority", head.priority != v1::PRIORITY_NORMAL);
-  return unbuilt.ToStatus(absl::StatusCode::kUnimplemented);
-}
-
 VectorType ToVectorType(int32_t dtype) {
   switch (dtype) {
     case v1::DTYPE_BFLOAT16:
@@ -217,7 +205,6 @@ absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,
   CheckEnum("priority", head.priority, v1::Priority_IsValid(head.priority), &violations);
   CANOPY_RETURN_IF_ERROR(violations.ToStatus());
 
-  CANOPY_RETURN_IF_ERROR(CheckBuilt(head));
   request.job.outputs = SelectOutputs(head.outputs, model);
   CANOPY_RETURN_IF_ERROR(CheckHeads(head.outputs, model));
   CANOPY_RETURN_IF_ERROR(CheckAnswerSize(request.job.outputs, model, request.questions.batch));
@@ -225,6 +212,7 @@ absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,
   CANOPY_RETURN_IF_ERROR(CheckBackend(head.routing, model));
 
   request.job.model = model.name;
+  request.job.priority = head.priority == v1::PRIORITY_LOW ? Priority::kLow : Priority::kNormal;
   request.job.routing = ToRouteRequest(head.routing);
   request.job.batch = std::make_shared<const PathBatch>(std::move(request.questions.batch));
   return request;

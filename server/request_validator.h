@@ -4,10 +4,9 @@
 //   1. malformed bytes, counts over a limit           INVALID_ARGUMENT, before memory is taken
 //   2. the model is not loaded                        NOT_FOUND
 //   3. wrong values, up to 16 of them                 INVALID_ARGUMENT
-//   4. outputs, kinds and priorities not built yet    UNIMPLEMENTED
-//   5. an output that the model has no head for,
+//   4. an output that the model has no head for,
 //      or more of it than an answer can hold          INVALID_ARGUMENT
-//   6. version, vocabulary, backend, policy           FAILED_PRECONDITION
+//   5. version, vocabulary, backend, policy           FAILED_PRECONDITION
 #ifndef SERVER_REQUEST_VALIDATOR_H_
 #define SERVER_REQUEST_VALIDATOR_H_
 

@@ -192,7 +192,7 @@ v1::Stats RunStats(const ScoreResult& result, const RequestTimes& times) {
   v1::Stats stats = PlanStats(result.counts, result.route);
   stats.set_computed_tokens(static_cast<uint64_t>(result.computed_tokens));
   stats.set_parts(static_cast<uint64_t>(result.parts));
-  stats.set_batch_requests(1);
+  stats.set_batch_requests(static_cast<uint64_t>(result.batch_requests));
   stats.set_decode_ms(times.decode_ms);
   stats.set_queue_ms(result.times.queue_ms);
   stats.set_plan_ms(result.times.plan_ms);

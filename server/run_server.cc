@@ -49,7 +49,7 @@ absl::Status WritePortFile(const std::string& path, const std::string& address) 
 }
 
 int CheckConfig(const ModelLoader& loader, ServerOptions options) {
-  if (const auto engine = LoadEngine(loader, &options); !engine.ok()) {
+  if (const auto engine = LoadEngine(loader, &options, nullptr); !engine.ok()) {
     return StartFailed(engine.status());
   }
   std::printf("configuration ok\n");

@@ -1,10 +1,8 @@
 #include "server/score_service.h"
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,114 +10,52 @@
 #include "absl/time/time.h"
 #include "core/base/status_details.h"
 #include "core/base/status_macros.h"
-#include "core/base/stopwatch.h"
-#include "google/protobuf/message_lite.h"
 #include "server/call_reactor.h"
 #include "server/explain.h"
 #include "server/grpc_status.h"
+#include "server/message_bytes.h"
+#include "server/model_lookup.h"
 #include "server/model_message.h"
-#include "server/response_encoder.h"
+#include "server/score_work.h"
+#include "server/stream_call.h"
 #include "server/violations.h"
 #include "server/wire_reader.h"
 
 namespace canopy::server {
 namespace {
 
-// Plans hold memory while they wait: a few are as many as people look at.
-constexpr size_t kMaxWaitingExplains = 16;
 constexpr absl::Duration kExplainRetryDelay = absl::Milliseconds(500);
-
-grpc::ByteBuffer ToByteBuffer(const google::protobuf::MessageLite& message) {
-  const grpc::Slice slice(message.SerializeAsString());
-  return grpc::ByteBuffer(&slice, 1);
-}
-
-absl::StatusOr<std::shared_ptr<const ModelInfo>> FindModel(const Engine& engine,
-                                                           absl::string_view name) {
-  std::shared_ptr<const ModelInfo> model = engine.FindModel(name);
-  if (model == nullptr) {
-    std::vector<std::string> loaded;
-    for (const auto& info : engine.models()) {
-      loaded.push_back(info->name);
-    }
-    return UnknownModelError(name, loaded);
-  }
-  return model;
-}
 
 // One Score call.
 class ScoreCall final : public CallReactor {
  public:
   ScoreCall(grpc::CallbackServerContext* call, ServiceContext* context, grpc::ByteBuffer* response)
-      : CallReactor(Method::kScore, call, context), response_(*response) {}
+      : CallReactor(Method::kScore, call, context), response_(*response), work_(context) {}
 
+  // However soon the call is answered, gRPC keeps the reactor until this returns.
   void Start(const grpc::ByteBuffer& bytes) {
     const ServingState* serving = Enter();
     if (serving == nullptr) {
       return;
     }
-    Engine* engine = serving->engine;
-    message_ = SingleSlice(bytes);
-    absl::StatusOr<PreparedRequest> request =
-        PrepareRequest(ViewOf(message_), context().request_limits,
-                       [engine](absl::string_view name) { return FindModel(*engine, name); });
-    if (!request.ok()) {
-      Answer(request.status());
-      return;
-    }
-    request_ = *std::move(request);
-    times_.decode_ms = times_.total.ElapsedMs();
-
-    ScoreJob job = request_.job;
-    job.deadline = Deadline();
-    // gRPC cancels a call whose deadline passes; the engine tells the two apart.
-    job.cancelled = [this, deadline = job.deadline] {
-      return cancelled() && std::chrono::steady_clock::now() < deadline;
-    };
-    const absl::Status submitted =
-        engine->Submit(std::move(job),
-                       [this](absl::StatusOr<ScoreResult> result) { Complete(std::move(result)); });
-    if (!submitted.ok()) {
-      Answer(submitted);
+    const absl::Status started = work_.Start(serving->engine, SingleSlice(bytes), caller(),
+                                             [this](absl::StatusOr<grpc::ByteBuffer> answer) {
+                                               if (answer.ok()) {
+                                                 response_.Swap(&*answer);
+                                               }
+                                               Answer(answer.status());
+                                             });
+    if (!started.ok()) {
+      Answer(started);
     }
   }
 
  private:
-  // On the device thread, which must not wait for encoding.
-  void Complete(absl::StatusOr<ScoreResult> result) {
-    result_ = std::move(result);
-    // Cannot be refused: any number may wait, since each holds a place among admitted calls.
-    (void)context().completions.Schedule([this] { Encode(); });
-  }
+  // gRPC also cancels a call whose deadline passes; the engine tells the two apart.
+  void Abandoned() override { work_.Cancel(); }
 
-  void Encode() {
-    if (!result_.ok()) {
-      Answer(result_.status());
-      return;
-    }
-    ScoreResult& result = *result_;
-    ScoreObservation observation;
-    observation.counts = result.counts;
-    observation.route = result.route;
-    observation.computed_tokens = result.computed_tokens;
-    observation.paths = static_cast<int64_t>(result.finite.size());
-    observation.decode_ms = times_.decode_ms;
-    observation.stages = result.times;
-    EncodedResponse encoded =
-        EncodeScoreResponse({ViewOf(message_), request_, times_}, std::move(result));
-    observation.unscored_paths = encoded.unscored_paths;
-    observation.encode_ms = encoded.encode_ms;
-    observation.total_ms = encoded.total_ms;
-    context().metrics.Observe(observation);
-    response_.Swap(&encoded.bytes);
-    Answer(absl::OkStatus());
-  }
-
-  RequestTimes times_;
-  grpc::Slice message_;
-  PreparedRequest request_;
-  absl::StatusOr<ScoreResult> result_;
   grpc::ByteBuffer& response_;
+  ScoreWork work_;
 };
 
 // One Explain call.
@@ -155,7 +91,7 @@ class ExplainCall final : public CallReactor {
     fields_ = *fields;
     absl::StatusOr<PreparedRequest> request =
         PrepareRequest(fields_.request, context().request_limits,
-                       [this](absl::string_view name) { return FindModel(*engine_, name); });
+                       [this](absl::string_view name) { return FindLoadedModel(*engine_, name); });
     if (!request.ok()) {
       return request.status();
     }
@@ -227,7 +163,7 @@ absl::StatusOr<absl::string_view> ReadModelName(absl::string_view message) {
 absl::StatusOr<v1::Model> DescribeModel(absl::string_view message, const ServingState& serving) {
   CANOPY_ASSIGN_OR_RETURN(const absl::string_view name, ReadModelName(message));
   CANOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelInfo> info,
-                          FindModel(*serving.engine, name));
+                          FindLoadedModel(*serving.engine, name));
   return ModelMessage(*info, serving.limits);
 }
 
@@ -241,28 +177,7 @@ absl::StatusOr<v1::ListModelsResponse> DescribeModels(absl::string_view /*messag
   return response;
 }
 
-// A stream that is refused when it opens.
-class UnbuiltStream final : public grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse> {
- public:
-  explicit UnbuiltStream(Metrics* metrics) {
-    metrics->CallStarted(Method::kScoreStream);
-    metrics->CallFinished(Method::kScoreStream, grpc::StatusCode::UNIMPLEMENTED);
-    Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "ScoreStream: not built yet"));
-  }
-
- private:
-  void OnDone() override { delete this; }
-};
-
 }  // namespace
-
-ServiceContext::ServiceContext(const RequestLimits& request_limits, CallGate* gate,
-                               Metrics* metrics)
-    : request_limits(request_limits),
-      gate(*gate),
-      metrics(*metrics),
-      completions(0),
-      explains(kMaxWaitingExplains) {}
 
 grpc::ServerUnaryReactor* ScoreService::Score(grpc::CallbackServerContext* call,
                                               const grpc::ByteBuffer* request,
@@ -272,9 +187,9 @@ grpc::ServerUnaryReactor* ScoreService::Score(grpc::CallbackServerContext* call,
   return reactor;
 }
 
-grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse>* ScoreService::ScoreStream(
-    grpc::CallbackServerContext* /*call*/) {
-  return new UnbuiltStream(&context_.metrics);
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ScoreService::ScoreStream(
+    grpc::CallbackServerContext* call) {
+  return new StreamCall(call, &context_);
 }
 
 grpc::ServerUnaryReactor* ScoreService::Explain(grpc::CallbackServerContext* call,

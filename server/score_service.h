@@ -1,6 +1,7 @@
 // canopy.v1.Scorer: bytes in, checked job to the engine, bytes out.
 //
-//   Score:   gRPC thread decodes and submits -> device thread runs -> completion thread encodes and
+//   Score, and each request of a ScoreStream (stream_call):
+//            gRPC thread decodes and submits -> engine runs -> completion thread encodes and
 //            finishes the call
 //   Explain: gRPC thread decodes -> explain thread plans, draws and finishes the call
 //
@@ -12,26 +13,12 @@
 #include "canopy/v1/scorer.grpc.pb.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/call_gate.h"
-#include "server/metrics.h"
-#include "server/request_validator.h"
-#include "server/worker_thread.h"
+#include "server/service_context.h"
 
 namespace canopy::server {
 
-// What every call uses. The threads are last, so that they end first.
-struct ServiceContext {
-  ServiceContext(const RequestLimits& request_limits, CallGate* gate, Metrics* metrics);
-
-  const RequestLimits request_limits;
-  CallGate& gate;
-  Metrics& metrics;
-  WorkerThread completions;
-  WorkerThread explains;
-};
-
 using ScorerCallbacks =
-    v1::Scorer::WithRawCallbackMethod_Score<v1::Scorer::WithCallbackMethod_ScoreStream<
+    v1::Scorer::WithRawCallbackMethod_Score<v1::Scorer::WithRawCallbackMethod_ScoreStream<
         v1::Scorer::WithRawCallbackMethod_Explain<v1::Scorer::WithRawCallbackMethod_GetModel<
             v1::Scorer::WithRawCallbackMethod_ListModels<v1::Scorer::Service>>>>>;
 
@@ -43,8 +30,7 @@ class ScoreService final : public ScorerCallbacks {
   grpc::ServerUnaryReactor* Score(grpc::CallbackServerContext* call,
                                   const grpc::ByteBuffer* request,
                                   grpc::ByteBuffer* response) override;
-  // Not built yet: UNIMPLEMENTED.
-  grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse>* ScoreStream(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ScoreStream(
       grpc::CallbackServerContext* call) override;
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* call,
                                     const grpc::ByteBuffer* request,

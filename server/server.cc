@@ -19,7 +19,8 @@ constexpr auto kShutdownGrace = std::chrono::seconds(1);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
-                                                   ServerOptions* options) {
+                                                   ServerOptions* options,
+                                                   Engine::ForwardObserver on_forward) {
   std::vector<std::unique_ptr<ModelRunner>> runners;
   for (const ModelSource& model : options->models) {
     absl::StatusOr<std::unique_ptr<ModelRunner>> runner = loader.load(model, *options);
@@ -44,6 +45,11 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
   }
   Engine::Options engine_options;
   engine_options.max_batch_tokens = options->max_batch_tokens;
+  engine_options.max_batch_bytes = options->max_batch_bytes;
+  engine_options.batch_window = options->batch_window;
+  engine_options.low_priority_patience = options->low_priority_patience;
+  engine_options.share_across_tenants = options->share_across_tenants;
+  engine_options.on_forward = std::move(on_forward);
   engine_options.max_queued_requests = options->max_queued_requests;
   engine_options.max_queued_tokens = options->max_queued_tokens;
   engine_options.default_backend = options->backend;
@@ -54,7 +60,8 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
 
 Server::Server(const ServerOptions& options)
     : options_(options),
-      context_(std::make_unique<ServiceContext>(options.limits, &gate_, &metrics_)),
+      context_(std::make_unique<ServiceContext>(options.limits, options.max_stream_in_flight,
+                                                &gate_, &metrics_)),
       service_(std::make_unique<ScoreService>(context_.get())) {
   metrics_.SetBuild(kVersion);
 }
@@ -93,7 +100,10 @@ absl::Status Server::Listen() {
 }
 
 absl::Status Server::LoadModels(const ModelLoader& loader) {
-  CANOPY_ASSIGN_OR_RETURN(engine_, LoadEngine(loader, &options_));
+  CANOPY_ASSIGN_OR_RETURN(engine_,
+                          LoadEngine(loader, &options_, [this](const ForwardRecord& forward) {
+                            metrics_.ObserveForward(forward, options_.max_batch_tokens);
+                          }));
   return absl::OkStatus();
 }
 
@@ -107,7 +117,7 @@ void Server::Serve() {
     metrics_.SetModel(*info);
   }
   metrics_.SetGraphSource([engine = engine_.get()] { return engine->graphs(); });
-  metrics_.SetQueueDepthSource([engine = engine_.get()] { return engine->queued_requests(); });
+  metrics_.SetEngineSource([engine = engine_.get()] { return engine->stats(); });
   gate_.Open({engine_.get(), limits});
   health_.SetReady(true);
   LogInfo("serving", {{"address", address()}, {"version", kVersion}});

@@ -24,6 +24,7 @@
 #include "server/metrics_listener.h"
 #include "server/score_service.h"
 #include "server/server_options.h"
+#include "server/service_context.h"
 
 namespace canopy::server {
 
@@ -37,9 +38,10 @@ struct ModelLoader {
 };
 
 // Loads all models of `options` and makes their engine. Errors name the model; `options` gets the
-// token budget in force.
+// token budget in force. `on_forward` as Engine::Options has it.
 absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
-                                                   ServerOptions* options);
+                                                   ServerOptions* options,
+                                                   Engine::ForwardObserver on_forward);
 
 // Thread-compatible. The destructor cancels calls in flight.
 class Server {

@@ -95,6 +95,20 @@ ABSL_FLAG(int64_t, max_queued_tokens, Defaults().max_queued_tokens,
           "Tokens of paths, prefixes repeated, of all requests that wait for the device.");
 ABSL_FLAG(int32_t, max_concurrent_streams, Defaults().max_concurrent_streams,
           "Calls in flight of one connection.");
+ABSL_FLAG(int32_t, max_stream_in_flight, Defaults().max_stream_in_flight,
+          "Unanswered requests of one ScoreStream; the next is read when there is room.");
+ABSL_FLAG(int64_t, max_batch_bytes, Defaults().max_batch_bytes,
+          "Bytes: estimated device memory of a forward that several requests share.");
+ABSL_FLAG(
+    int64_t, batch_window_us, absl::ToInt64Microseconds(Defaults().batch_window),
+    "Microseconds that a forward which requests may share waits for more of them; 0 = it runs "
+    "once the device is free.");
+ABSL_FLAG(int64_t, low_priority_patience_ms,
+          absl::ToInt64Milliseconds(Defaults().low_priority_patience),
+          "Milliseconds that requests of low priority let others go first; then they get every "
+          "second forward.");
+ABSL_FLAG(bool, share_across_tenants, false,
+          "Let equal prefixes of different tenants share computation.");
 ABSL_FLAG(std::string, log_format, "text", "Log lines on stderr: text or json.");
 ABSL_FLAG(int32_t, drain_seconds, absl::ToInt64Seconds(Defaults().drain_timeout),
           "Seconds that calls in flight get after SIGTERM or SIGINT before they are cancelled.");
@@ -106,6 +120,9 @@ namespace canopy::server {
 namespace {
 
 constexpr size_t kMaxModelNameBytes = 128;
+constexpr int64_t kMaxStreamInFlight = 65'536;
+constexpr int64_t kMaxBatchWindowUs = 1'000'000;
+constexpr int64_t kMaxPatienceMs = 3'600'000;
 
 absl::Status FlagError(absl::string_view flag, absl::string_view value, absl::string_view wanted) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": '", value, "' is not ", wanted));
@@ -283,6 +300,13 @@ absl::Status ReadLimits(ServerOptions* options) {
   options->max_queued_requests = absl::GetFlag(FLAGS_max_queued_requests);
   options->max_queued_tokens = absl::GetFlag(FLAGS_max_queued_tokens);
   options->max_concurrent_streams = absl::GetFlag(FLAGS_max_concurrent_streams);
+  options->max_stream_in_flight = absl::GetFlag(FLAGS_max_stream_in_flight);
+  options->max_batch_bytes = absl::GetFlag(FLAGS_max_batch_bytes);
+  const int64_t batch_window_us = absl::GetFlag(FLAGS_batch_window_us);
+  const int64_t low_priority_patience_ms = absl::GetFlag(FLAGS_low_priority_patience_ms);
+  options->batch_window = absl::Microseconds(batch_window_us);
+  options->low_priority_patience = absl::Milliseconds(low_priority_patience_ms);
+  options->share_across_tenants = absl::GetFlag(FLAGS_share_across_tenants);
   const struct {
     absl::string_view flag;
     int64_t value;
@@ -299,6 +323,10 @@ absl::Status ReadLimits(ServerOptions* options) {
       {"max_queued_requests", options->max_queued_requests, 1, kMaxInt32},
       {"max_queued_tokens", options->max_queued_tokens, 1, kMaxInt64},
       {"max_concurrent_streams", options->max_concurrent_streams, 1, kMaxInt32},
+      {"max_stream_in_flight", options->max_stream_in_flight, 1, kMaxStreamInFlight},
+      {"max_batch_bytes", options->max_batch_bytes, 1, kMaxInt64},
+      {"batch_window_us", batch_window_us, 0, kMaxBatchWindowUs},
+      {"low_priority_patience_ms", low_priority_patience_ms, 0, kMaxPatienceMs},
   };
   for (const auto& range : ranges) {
     CANOPY_RETURN_IF_ERROR(CheckRange(range.flag, range.value, range.low, range.high));
@@ -332,7 +360,11 @@ LimitMap ServerOptions::Limits() const {
           {"max_request_bytes", max_request_bytes},
           {"max_queued_requests", max_queued_requests},
           {"max_queued_tokens", max_queued_tokens},
-          {"max_concurrent_streams", max_concurrent_streams}};
+          {"max_concurrent_streams", max_concurrent_streams},
+          {"max_stream_in_flight", max_stream_in_flight},
+          {"max_batch_bytes", max_batch_bytes},
+          {"batch_window_us", absl::ToInt64Microseconds(batch_window)},
+          {"low_priority_patience_ms", absl::ToInt64Milliseconds(low_priority_patience)}};
 }
 
 absl::StatusOr<ServerOptions> ParseServerOptions(const std::vector<std::string>& arguments) {

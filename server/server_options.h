@@ -55,6 +55,11 @@ struct ServerOptions {
   int32_t max_queued_requests = 1'024;            // that wait for the device
   int64_t max_queued_tokens = int64_t{16} << 20;  // of their paths, prefixes repeated
   int32_t max_concurrent_streams = 1'024;         // calls of one connection
+  int32_t max_stream_in_flight = 64;              // unanswered requests of one ScoreStream
+  int64_t max_batch_bytes = int64_t{4} << 30;     // on the device, of a forward that requests share
+  absl::Duration batch_window = absl::ZeroDuration();       // that such a forward waits to fill
+  absl::Duration low_priority_patience = absl::Seconds(2);  // then low runs though others wait
+  bool share_across_tenants = false;  // prefixes of different tenants may meet
 
   LogFormat log_format = LogFormat::kText;
   absl::Duration drain_timeout = absl::Seconds(30);  // for calls in flight when told to stop

@@ -3,23 +3,29 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/logging.h"
-#include "core/base/status_details.h"
 #include "core/base/status_macros.h"
+#include "core/engine/job_estimate.h"
 #include "core/engine/job_run.h"
+#include "core/engine/scheduler.h"
 
 namespace canopy {
 namespace {
-
-// A full queue holds at most some seconds of work: a client that comes back sooner is refused
-// again.
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 
 absl::Status CheckOptions(const Engine::Options& options) {
   if (options.max_batch_tokens < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_batch_tokens: ", options.max_batch_tokens, " is below 1"));
+  }
+  if (options.max_batch_bytes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_batch_bytes: ", options.max_batch_bytes, " is below 1"));
+  }
+  if (options.batch_window < absl::ZeroDuration() ||
+      options.low_priority_patience < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "batch_window and low_priority_patience must not be negative");
   }
   if (options.max_queued_requests < 1) {
     return absl::InvalidArgumentError(
@@ -36,21 +42,19 @@ absl::Status CheckOptions(const Engine::Options& options) {
   return absl::OkStatus();
 }
 
-int64_t InputTokens(const PathBatch& batch) {
-  int64_t tokens = 0;
-  for (int32_t question = 0; question < batch.num_questions(); ++question) {
-    const int64_t num_paths =
-        batch.question_offsets[question + 1] - batch.question_offsets[question];
-    tokens += num_paths * batch.prefixes[question].size;
-  }
-  for (const TokenSpan& suffix : batch.suffixes) {
-    tokens += suffix.size;
-  }
-  return tokens;
-}
-
 absl::Status UnhealthyError() {
   return absl::UnavailableError("the device was lost; this server must be restarted");
+}
+
+Scheduler::Options SchedulerOptions(const Engine::Options& options) {
+  Scheduler::Options scheduler;
+  scheduler.max_batch_tokens = options.max_batch_tokens;
+  scheduler.max_batch_bytes = options.max_batch_bytes;
+  scheduler.max_queued_requests = options.max_queued_requests;
+  scheduler.max_queued_tokens = options.max_queued_tokens;
+  scheduler.batch_window = absl::ToChronoMicroseconds(options.batch_window);
+  scheduler.low_priority_patience = absl::ToChronoMicroseconds(options.low_priority_patience);
+  return scheduler;
 }
 
 }  // namespace
@@ -81,16 +85,7 @@ Engine::Engine(const Options& options, std::vector<std::unique_ptr<ModelRunner>>
   for (const auto& runner : runners_) {
     models_.push_back(runner->info());
   }
-  device_thread_ = std::thread([this] { DeviceLoop(); });
-}
-
-Engine::~Engine() {
-  Drain();
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  device_thread_.join();
+  pipeline_ = std::make_unique<Pipeline>(SchedulerOptions(options_), options_.on_forward);
 }
 
 ModelRunner* Engine::FindRunner(absl::string_view name) const {
@@ -136,32 +131,20 @@ absl::Status Engine::Submit(ScoreJob job, Callback done) {
   if (!healthy()) {
     return UnhealthyError();
   }
-  Entry entry;
-  entry.tokens = InputTokens(*job.batch);
-  entry.runner = runner;
-  entry.job = std::move(job);
-  entry.done = std::move(done);
-
-  absl::MutexLock lock(&mutex_);
-  if (draining_) {
-    return absl::UnavailableError("this server is shutting down");
-  }
-  if (static_cast<int64_t>(queue_.size()) >= options_.max_queued_requests) {
-    return WithRetryAfter(
-        absl::ResourceExhaustedError(absl::StrCat(
-            "queue full: ", queue_.size(), " requests wait, limit ", options_.max_queued_requests)),
-        kRetryDelay);
-  }
-  // A request larger than the whole token budget may still run when nothing else waits.
-  if (!queue_.empty() && entry.tokens > options_.max_queued_tokens - queued_tokens_) {
-    return WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat(
-                              "queue full: ", queued_tokens_, " tokens wait, and ", entry.tokens,
-                              " more exceed the limit ", options_.max_queued_tokens)),
-                          kRetryDelay);
-  }
-  queued_tokens_ += entry.tokens;
-  queue_.push_back(std::move(entry));
-  return absl::OkStatus();
+  const std::shared_ptr<const ModelInfo> model = runner->info();
+  const RouteOptions route = EffectiveRoute(job, *model);
+  const JobEstimate estimate = EstimateJob(job, route, *model);
+  JobRequest request;
+  request.id = job.id == 0 ? NewJobId() : job.id;
+  request.client = job.client;
+  request.share_key = ShareKey(job, route, *model, options_.share_across_tenants);
+  request.priority = job.priority;
+  request.tokens = estimate.tokens;
+  request.input_tokens = estimate.input_tokens;
+  request.device_bytes = estimate.device_bytes;
+  request.deadline = job.deadline;
+  auto run = std::make_unique<JobRun>(std::move(job), route, options_.max_batch_tokens, runner);
+  return pipeline_->Submit(std::move(request), std::move(run), std::move(done));
 }
 
 absl::StatusOr<RequestPlan> Engine::Plan(const ScoreJob& job) const {
@@ -173,16 +156,6 @@ absl::StatusOr<RequestPlan> Engine::Plan(const ScoreJob& job) const {
                              options_.max_batch_tokens, TrieUse::kAlways);
 }
 
-void Engine::Drain() {
-  absl::MutexLock lock(&mutex_);
-  draining_ = true;
-  mutex_.Await(absl::Condition(
-      +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
-        return engine->queue_.empty() && !engine->running_;
-      },
-      this));
-}
-
 GraphUse Engine::graphs() const {
   GraphUse sum;
   for (const auto& runner : runners_) {
@@ -191,65 +164,6 @@ GraphUse Engine::graphs() const {
     sum.bytes += use.bytes;
   }
   return sum;
-}
-
-int64_t Engine::queued_requests() const {
-  absl::MutexLock lock(&mutex_);
-  return static_cast<int64_t>(queue_.size());
-}
-
-void Engine::DeviceLoop() {
-  while (true) {
-    Entry entry;
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(
-          +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
-            return engine->stopping_ || !engine->queue_.empty();
-          },
-          this));
-      if (queue_.empty()) {
-        return;
-      }
-      entry = std::move(queue_.front());
-      queue_.pop_front();
-      queued_tokens_ -= entry.tokens;
-      running_ = true;
-    }
-    Answer(entry);
-    absl::MutexLock lock(&mutex_);
-    running_ = false;
-  }
-}
-
-void Engine::Answer(const Entry& entry) {
-  absl::StatusOr<ScoreResult> result = healthy() ? Run(entry) : UnhealthyError();
-  if (absl::IsUnavailable(result.status()) && healthy_.exchange(false)) {
-    LogError("device_lost", {{"error", std::string(result.status().message())}});
-  }
-  entry.done(std::move(result));
-}
-
-absl::StatusOr<ScoreResult> Engine::Run(const Entry& entry) {
-  const double queue_ms = entry.waiting.ElapsedMs();
-  CANOPY_ASSIGN_OR_RETURN(ScoreResult result,
-                          RunJob(entry.job, EffectiveRoute(entry.job, *entry.runner->info()),
-                                 options_.max_batch_tokens, *entry.runner));
-  result.times.queue_ms = queue_ms;
-  LogFallbackOnce(result.route);
-  return result;
-}
-
-void Engine::LogFallbackOnce(const Route& route) {
-  // Small batches and wishes are no fallbacks.
-  if (route.reason == Reason::kNone || route.reason == Reason::kSmallBatch ||
-      route.reason == Reason::kRequested || route.reason == Reason::kMeasured) {
-    return;
-  }
-  if (logged_reasons_.insert(route.reason).second) {
-    LogWarning("route_fallback",
-               {{"backend", BackendName(route.backend)}, {"reason", ReasonName(route.reason)}});
-  }
 }
 
 }  // namespace canopy

@@ -213,23 +213,32 @@ TEST_F(EngineTest, WorkThatNobodyWaitsForNeverReachesTheDevice) {
   ASSERT_TRUE(engine_->Submit(ScoreAll(RandomBatch(1, 1, 3)), first.callback()).ok());
   controls_->gate.AwaitWaiter();
 
-  std::atomic<bool> gone{false};
   ScoreJob abandoned = ScoreAll(RandomBatch(1, 1, 3));
-  abandoned.cancelled = [&gone] { return gone.load(); };
+  abandoned.id = engine_->NewJobId();
+  const JobId abandoned_id = abandoned.id;
   ScoreJob late = ScoreAll(RandomBatch(1, 1, 3));
-  late.deadline = std::chrono::steady_clock::now();
+  late.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  ScoreJob past = ScoreAll(RandomBatch(1, 1, 3));
+  past.deadline = std::chrono::steady_clock::now();
   Answer abandoned_answer;
   Answer late_answer;
   ASSERT_TRUE(engine_->Submit(std::move(abandoned), abandoned_answer.callback()).ok());
   ASSERT_TRUE(engine_->Submit(std::move(late), late_answer.callback()).ok());
-  EXPECT_EQ(engine_->queued_requests(), 2);
-  gone = true;
-  controls_->gate.Open();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Submit(
+      std::move(past), [](const auto&) { FAIL() << "a refused job was answered"; })));
+  EXPECT_EQ(engine_->stats().queued_normal, 2);
+  engine_->Cancel(abandoned_id);
+  engine_->Cancel(abandoned_id);
 
-  EXPECT_TRUE(first.Await().ok());
+  // Both are answered while the device is still busy with the first.
   EXPECT_TRUE(absl::IsCancelled(abandoned_answer.Await().status()));
   EXPECT_TRUE(absl::IsDeadlineExceeded(late_answer.Await().status()));
+  EXPECT_EQ(engine_->stats().queued_normal, 0);
+  controls_->gate.Open();
+  EXPECT_TRUE(first.Await().ok());
+  engine_->Drain();
   EXPECT_EQ(controls_->forwards(), 1);
+  EXPECT_EQ(engine_->stats().wasted_device_seconds, 0);
 }
 
 TEST_F(EngineTest, AFullQueueRefusesAtOnceWithADelay) {

@@ -1,24 +1,70 @@
-// Runs one admitted job on the device: planning, parts, halving when memory runs out, and the rerun
-// of questions that are not finite. Called on the device thread only.
+// One admitted job between its forwards: collects their results, and decides what must run again
+// because memory ran out or results are not finite. Host work, but for a head over whole questions.
 #ifndef CORE_ENGINE_JOB_RUN_H_
 #define CORE_ENGINE_JOB_RUN_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/engine/forward.h"
 #include "core/engine/model_runner.h"
 #include "core/engine/types.h"
 #include "core/tree/route.h"
 
 namespace canopy {
 
-// OK while the job is still wanted; DEADLINE_EXCEEDED or CANCELLED.
-absl::Status CheckWanted(const ScoreJob& job);
+// Used on the device thread once made, but for the const accessors.
+class JobRun {
+ public:
+  enum class Progress {
+    kMoreParts,  // the pass has further ones
+    kAgain,      // TakePass gives what runs next, in place of what is left of the pass before
+    kDone,       // TakeResult gives the result
+  };
 
-// Runs `job` on `runner`. times.queue_ms is left at 0. Errors as documented at Engine::Submit.
-absl::StatusOr<ScoreResult> RunJob(const ScoreJob& job, const RouteOptions& route,
-                                   int64_t max_batch_tokens, ModelRunner& runner);
+  // `runner` must outlive it.
+  JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens, ModelRunner* runner);
+
+  const PathBatch& batch() const { return *job_.batch; }
+  // What forwards are asked for. Scores of a head over whole questions come after all parts, from
+  // the endpoints.
+  const OutputSelection& part_outputs() const { return parts_job_.outputs; }
+  ModelRunner& runner() const { return runner_; }
+
+  // All of the job at first.
+  std::shared_ptr<Pass> TakePass() { return std::move(next_pass_); }
+
+  // What the device made of a forward in which the job has share `share_index`. Where it had no
+  // memory, the job runs again: alone if it shared the forward, else in parts of half that size,
+  // down to single paths. Errors as documented at Engine::Submit; the job has then failed.
+  absl::StatusOr<Progress> Absorb(const Forward& forward, size_t share_index,
+                                  const absl::StatusOr<PartOutput>& output, double device_ms);
+
+  // times.queue_ms is left at 0.
+  ScoreResult TakeResult() { return std::move(result_); }
+
+ private:
+  bool HasDecision() const;
+  absl::Status Decide();
+  absl::StatusOr<Progress> RunSmaller(const Forward& forward, const ForwardShare& share);
+  absl::StatusOr<Progress> EndPass(const ForwardShare& share);
+  void StartPass(int64_t budget_tokens);
+
+  const ScoreJob job_;
+  ScoreJob parts_job_;
+  const int64_t max_batch_tokens_;
+  ModelRunner& runner_;
+  // The pass that runs, without its plan.
+  Pass pass_;
+  std::shared_ptr<Pass> next_pass_;
+  bool backend_failed_ = false;  // the one that AUTO picked; path stands in
+  bool reruns_non_finite_ = false;
+  ScoreResult result_;
+};
 
 }  // namespace canopy
 

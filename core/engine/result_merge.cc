@@ -28,26 +28,35 @@ void ReserveTokens(const ScoreJob& job, TokenOutputs& tokens) {
   tokens.top_logprobs.assign(num_top, kNan);
 }
 
+// The rows of a part that belong to one request.
+struct RequestRows {
+  size_t first_row = 0;
+  const std::vector<int32_t>& request_paths;
+};
+
 // Copies per-token lists of a part's paths into those of the request.
 class EntryMerge {
  public:
-  EntryMerge(const TokenEntries& part, const TokenEntries& whole,
-             const std::vector<int32_t>& request_paths)
-      : part_(part), whole_(whole), request_paths_(request_paths) {}
+  EntryMerge(const TokenEntries& part, const TokenEntries& whole, const RequestRows& rows)
+      : part_(part),
+        whole_(whole),
+        first_row_(rows.first_row),
+        request_paths_(rows.request_paths) {}
 
   // Whether each path has as many entries in the part as in the request.
   absl::Status Check() const {
     if (whole_.offsets.empty()) {
       return absl::OkStatus();
     }
-    if (part_.offsets.size() != request_paths_.size() + 1) {
+    if (part_.offsets.size() < first_row_ + request_paths_.size() + 1) {
       return absl::InternalError(absl::StrCat("per-token lists of ", part_.offsets.size(),
                                               " offsets for ", request_paths_.size(), " paths"));
     }
     for (size_t row = 0; row < request_paths_.size(); ++row) {
-      if (CountOf(part_, row) != CountOf(whole_, static_cast<size_t>(request_paths_[row]))) {
+      if (CountOf(part_, first_row_ + row) !=
+          CountOf(whole_, static_cast<size_t>(request_paths_[row]))) {
         return absl::InternalError(
-            absl::StrCat("path ", request_paths_[row], " has ", CountOf(part_, row),
+            absl::StrCat("path ", request_paths_[row], " has ", CountOf(part_, first_row_ + row),
                          " per-token entries instead of ",
                          CountOf(whole_, static_cast<size_t>(request_paths_[row]))));
       }
@@ -68,7 +77,8 @@ class EntryMerge {
     }
     for (size_t row = 0; row < request_paths_.size(); ++row) {
       const int64_t target = whole_.offsets[static_cast<size_t>(request_paths_[row])];
-      std::copy_n(from.begin() + part_.offsets[row] * width, CountOf(part_, row) * width,
+      const size_t part_row = first_row_ + row;
+      std::copy_n(from.begin() + part_.offsets[part_row] * width, CountOf(part_, part_row) * width,
                   to.begin() + target * width);
     }
     return absl::OkStatus();
@@ -81,12 +91,12 @@ class EntryMerge {
 
   const TokenEntries& part_;
   const TokenEntries& whole_;
+  const size_t first_row_;
   const std::vector<int32_t>& request_paths_;
 };
 
-absl::Status MergeTokens(const TokenOutputs& part, const std::vector<int32_t>& request_paths,
-                         TokenOutputs& whole) {
-  const EntryMerge merge(part.entries, whole.entries, request_paths);
+absl::Status MergeTokens(const TokenOutputs& part, const RequestRows& rows, TokenOutputs& whole) {
+  const EntryMerge merge(part.entries, whole.entries, rows);
   CANOPY_RETURN_IF_ERROR(merge.Check());
   CANOPY_RETURN_IF_ERROR(merge.Copy(part.logprobs, whole.logprobs));
   CANOPY_RETURN_IF_ERROR(merge.Copy(part.entropy, whole.entropy));
@@ -96,9 +106,8 @@ absl::Status MergeTokens(const TokenOutputs& part, const std::vector<int32_t>& r
   return merge.Copy(part.top_logprobs, whole.top_logprobs);
 }
 
-absl::Status MergeValues(const ValueOutputs& part, const std::vector<int32_t>& request_paths,
-                         ValueOutputs& whole) {
-  const EntryMerge merge(part.entries, whole.entries, request_paths);
+absl::Status MergeValues(const ValueOutputs& part, const RequestRows& rows, ValueOutputs& whole) {
+  const EntryMerge merge(part.entries, whole.entries, rows);
   CANOPY_RETURN_IF_ERROR(merge.Check());
   return merge.Copy(part.values, whole.values);
 }
@@ -149,14 +158,20 @@ void ReserveResults(const ScoreJob& job, ScoreResult& result) {
   }
 }
 
-absl::Status MergePart(const PartOutput& part, const std::vector<int32_t>& request_paths,
-                       ScoreResult& result) {
-  const size_t num_rows = request_paths.size();
-  const size_t num_labels = part.scores.size() / num_rows;
-  const size_t row_bytes = part.vectors.size() / num_rows;
-  const size_t hidden = part.endpoints.size() / num_rows;
-  for (size_t row = 0; row < num_rows; ++row) {
-    const auto path = static_cast<size_t>(request_paths[row]);
+absl::Status MergePart(const PartOutput& part, int32_t first_row,
+                       const std::vector<int32_t>& request_paths, ScoreResult& result) {
+  const RequestRows rows{static_cast<size_t>(first_row), request_paths};
+  const size_t part_rows = part.finite.size();
+  if (part_rows < rows.first_row + request_paths.size()) {
+    return absl::InternalError(absl::StrCat("results of ", part_rows, " paths instead of ",
+                                            rows.first_row + request_paths.size()));
+  }
+  const size_t num_labels = part.scores.size() / part_rows;
+  const size_t row_bytes = part.vectors.size() / part_rows;
+  const size_t hidden = part.endpoints.size() / part_rows;
+  for (size_t i = 0; i < request_paths.size(); ++i) {
+    const size_t row = rows.first_row + i;
+    const auto path = static_cast<size_t>(request_paths[i]);
     result.finite[path] = part.finite[row];
     std::copy_n(part.scores.begin() + static_cast<std::ptrdiff_t>(row * num_labels), num_labels,
                 result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels));
@@ -166,8 +181,8 @@ absl::Status MergePart(const PartOutput& part, const std::vector<int32_t>& reque
       std::memcpy(&result.vectors[path * row_bytes], &part.vectors[row * row_bytes], row_bytes);
     }
   }
-  CANOPY_RETURN_IF_ERROR(MergeTokens(part.tokens, request_paths, result.tokens));
-  return MergeValues(part.values, request_paths, result.values);
+  CANOPY_RETURN_IF_ERROR(MergeTokens(part.tokens, rows, result.tokens));
+  return MergeValues(part.values, rows, result.values);
 }
 
 void BlankUnscored(const OutputSelection& outputs, ScoreResult& result) {

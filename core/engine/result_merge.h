@@ -1,4 +1,5 @@
-// Puts the results of a job's parts at the places of their paths. Called on the device thread only.
+// Puts the results of a job's forwards at the places of their paths. Called on the device thread
+// only.
 #ifndef CORE_ENGINE_RESULT_MERGE_H_
 #define CORE_ENGINE_RESULT_MERGE_H_
 
@@ -14,10 +15,11 @@ namespace canopy {
 // Makes room for every path's results; what no part fills stays unscored. result.model is set.
 void ReserveResults(const ScoreJob& job, ScoreResult& result);
 
-// Copies a part's results, which may replace earlier ones. `request_paths` are the request's
-// indices of the part's paths. INTERNAL when the part's lists are not those of its paths.
-absl::Status MergePart(const PartOutput& part, const std::vector<int32_t>& request_paths,
-                       ScoreResult& result);
+// Copies the results of a part's paths from `first_row` on, which may replace earlier ones.
+// `request_paths` are the request's indices of these paths. INTERNAL when the part's lists are not
+// those of its paths.
+absl::Status MergePart(const PartOutput& part, int32_t first_row,
+                       const std::vector<int32_t>& request_paths, ScoreResult& result);
 
 // Gives every path that stayed unscored NaN in all its places, and -1 for token ids, whatever the
 // runner left there.

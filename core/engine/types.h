@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -111,19 +110,28 @@ struct RouteRequest {
   std::optional<int64_t> max_mask_bytes;
 };
 
+// Which requests go first. Low ones run when no normal one waits, or once their patience is at an
+// end.
+enum class Priority { kNormal, kLow };
+
+// Names one job as long as it is not answered.
+using JobId = uint64_t;
+
 // One request. The batch must be valid (ValidatePathBatch) with all tokens inside the vocabulary.
 struct ScoreJob {
-  std::string model;  // empty = the first
+  JobId id = 0;        // from Engine::NewJobId, for Engine::Cancel; 0 = cannot be cancelled
+  std::string model;   // empty = the first
+  std::string client;  // whom it comes from: turns are fair between clients
+  std::string tenant;  // prefixes are shared within one
+  Priority priority = Priority::kNormal;
   std::shared_ptr<const PathBatch> batch;
   OutputSelection outputs;
   RouteRequest routing;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  // Whether the caller is gone; asked before each forward, from the device thread. May be null.
-  std::function<bool()> cancelled;
 };
 
 struct StageTimes {
-  double queue_ms = 0;   // waiting for the device
+  double queue_ms = 0;   // waiting: neither planned nor on the device
   double plan_ms = 0;    // trie, layout, route and index arrays
   double device_ms = 0;  // model, heads and copies
 };
@@ -139,8 +147,10 @@ struct ScoreResult {
   std::vector<float> endpoints;  // [paths, hidden_size] while the engine collects them, then empty
   PlanCounts counts;
   Route route;
-  int64_t computed_tokens = 0;  // slots that the device ran, padding and reruns included
-  int32_t parts = 0;            // forwards
+  // Slots that the device ran for it, padding and reruns included; of a shared forward its share.
+  int64_t computed_tokens = 0;
+  int32_t parts = 0;           // forwards
+  int32_t batch_requests = 1;  // that shared one
   StageTimes times;
 };
 

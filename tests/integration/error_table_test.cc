@@ -234,22 +234,6 @@ std::vector<ErrorCase> LimitCases() {
   };
 }
 
-std::vector<ErrorCase> UnbuiltCases() {
-  const Code code = Code::UNIMPLEMENTED;
-  return {
-      {"low priority", [](auto* r) { r->set_priority(v1::PRIORITY_LOW); }, code, "priority",
-       "not built yet"},
-      // Checked before the model's heads.
-      {"low priority and a missing head",
-       [](auto* r) {
-         r->set_model("vectors");
-         r->set_priority(v1::PRIORITY_LOW);
-         r->mutable_outputs()->set_scores(true);
-       },
-       code, "priority", "not built yet"},
-  };
-}
-
 std::vector<ErrorCase> HeadCases() {
   const Code code = Code::INVALID_ARGUMENT;
   const char* kNoLanguageModel = "model reward has no language-model head; it has: vectors, reward";
@@ -363,7 +347,6 @@ TEST_F(ErrorTableTest, MalformedRequests) { ExpectErrors(MalformedCases()); }
 TEST_F(ErrorTableTest, CandidatesOfAKind) { ExpectErrors(KindCases()); }
 TEST_F(ErrorTableTest, WrongOptions) { ExpectErrors(OptionCases()); }
 TEST_F(ErrorTableTest, CountsOverALimit) { ExpectErrors(LimitCases()); }
-TEST_F(ErrorTableTest, WhatIsNotBuiltYet) { ExpectErrors(UnbuiltCases()); }
 TEST_F(ErrorTableTest, OutputsWithoutAHead) { ExpectErrors(HeadCases()); }
 TEST_F(ErrorTableTest, WhatThisServerDoesNotHave) { ExpectErrors(StateCases()); }
 
@@ -530,15 +513,7 @@ TEST_F(ErrorTableTest, DamagedRequestsNeverLookLikeOurBugs) {
   EXPECT_GT(codes[Code::INVALID_ARGUMENT], 500);
 }
 
-TEST_F(ErrorTableTest, StreamsAndUnknownMethodsAreUnimplemented) {
-  grpc::ClientContext context;
-  SetTestDeadline(&context);
-  const auto stream = server_.stub().ScoreStream(&context);
-  v1::ScoreResponse response;
-  EXPECT_FALSE(stream->Read(&response));
-  const grpc::Status status = stream->Finish();
-  EXPECT_EQ(status.error_code(), Code::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("ScoreStream"));
+TEST_F(ErrorTableTest, UnknownMethodsAreUnimplemented) {
   EXPECT_EQ(Send("/canopy.v1.Admin/LoadWeights", "").error_code(), Code::UNIMPLEMENTED);
   EXPECT_EQ(Send("/canopy.v1.Scorer/Nothing", "").error_code(), Code::UNIMPLEMENTED);
 }

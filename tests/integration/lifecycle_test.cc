@@ -1,9 +1,5 @@
 // What a server does around requests: loading, overload, deadlines, cancellation, drain, health,
 // metrics, reflection, faults of the device.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <future>
 #include <string>
@@ -12,13 +8,12 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
+#include "tests/integration/metrics_page.h"
 #include "tests/integration/test_server.h"
 
 namespace canopy::testing {
@@ -60,52 +55,6 @@ struct PendingCall {
     return status.error_code();
   }
 };
-
-// The value of one line of the metrics page; -1 = there is none.
-double MetricValue(const std::string& page, const std::string& series) {
-  for (const absl::string_view line : absl::StrSplit(page, '\n')) {
-    double value = 0;
-    if (absl::StartsWith(line, absl::StrCat(series, " ")) &&
-        absl::SimpleAtod(line.substr(series.size() + 1), &value)) {
-      return value;
-    }
-  }
-  return -1;
-}
-
-// What an HTTP server on loopback answers to `request`.
-std::string Http(const std::string& address, const std::string& request) {
-  int port = 0;
-  EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in peer{};
-  peer.sin_family = AF_INET;
-  peer.sin_port = htons(static_cast<uint16_t>(port));
-  peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&peer), sizeof(peer)), 0);
-  EXPECT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(request.size()));
-  std::string answer;
-  char buffer[4096];
-  for (ssize_t size = 0; (size = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
-    answer.append(buffer, static_cast<size_t>(size));
-  }
-  close(fd);
-  return answer;
-}
-
-std::string Scrape(const std::string& address) {
-  return Http(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-}
-
-// Polls until the page shows `value`: for gauges that another thread is about to set.
-void AwaitMetric(const std::string& address, const std::string& series, double value) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (MetricValue(Scrape(address), series) != value) {
-    ASSERT_LT(std::chrono::steady_clock::now(), give_up) << series;
-    std::this_thread::yield();
-  }
-}
 
 // The standard health service's answer: 1 = SERVING, 2 = NOT_SERVING, -1 = an error. Without its
 // generated code, which the installed library does not ship: a request is one string field, an
@@ -192,7 +141,7 @@ TEST(OverloadTest, AFullQueueSaysWhenToComeBack) {
   PendingCall running(&server);
   server.controls().gate.AwaitWaiter();
   PendingCall waiting(&server);
-  AwaitMetric(server.server().metrics_address(), "canopy_queued_requests", 1);
+  AwaitMetric(server.server().metrics_address(), kQueuedRequests, 1);
 
   PendingCall refused(&server);
   EXPECT_EQ(refused.Wait(), Code::RESOURCE_EXHAUSTED);
@@ -237,7 +186,7 @@ TEST(DeadlineTest, WhatIsLateOrUnwantedNeverReachesTheDevice) {
   PendingCall running(&server);
   server.controls().gate.AwaitWaiter();
   PendingCall cancelled(&server);
-  AwaitMetric(metrics, "canopy_queued_requests", 1);
+  AwaitMetric(metrics, kQueuedRequests, 1);
   PendingCall late(&server, std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   EXPECT_EQ(late.Wait(), Code::DEADLINE_EXCEEDED);
   cancelled.context.TryCancel();
@@ -271,7 +220,7 @@ TEST(DrainTest, RefusesNewCallsAndFinishesThoseInFlight) {
   PendingCall running(&server);
   server.controls().gate.AwaitWaiter();
   PendingCall waiting(&server);
-  AwaitMetric(server.server().metrics_address(), "canopy_queued_requests", 1);
+  AwaitMetric(server.server().metrics_address(), kQueuedRequests, 1);
 
   std::future<bool> drained =
       std::async(std::launch::async, [&] { return server.server().Drain(absl::Seconds(60)); });
@@ -302,7 +251,7 @@ TEST(DrainTest, CancelsWhatIsStillInFlightAfterTheGrace) {
   PendingCall running(&server);
   server.controls().gate.AwaitWaiter();
   PendingCall waiting(&server);
-  AwaitMetric(server.server().metrics_address(), "canopy_queued_requests", 1);
+  AwaitMetric(server.server().metrics_address(), kQueuedRequests, 1);
   std::future<bool> drained =
       std::async(std::launch::async, [&] { return server.server().Drain(absl::Milliseconds(1)); });
   EXPECT_NE(waiting.Wait(), Code::OK);
@@ -406,7 +355,19 @@ TEST(MetricsTest, CountsRequestsTokensRoutesAndStages) {
   expect("canopy_requests_total{code=\"OK\",method=\"Score\"}", 2);
   expect("canopy_requests_total{code=\"NOT_FOUND\",method=\"Score\"}", 1);
   expect("canopy_requests_in_flight{method=\"Score\"}", 0);
-  expect("canopy_queued_requests", 0);
+  expect(kQueuedRequests, 0);
+  expect("canopy_queued_requests{priority=\"low\"}", 0);
+  expect("canopy_queued_tokens", 0);
+  expect("canopy_accepted_requests_total", 2);
+  expect("canopy_ended_requests_total{outcome=\"answered\"}", 2);
+  expect("canopy_ended_requests_total{outcome=\"cancelled\"}", 0);
+  expect("canopy_refused_requests_total{reason=\"queued_requests\"}", 0);
+  expect("canopy_wasted_device_seconds_total", 0);
+  EXPECT_GT(MetricValue(page, "canopy_device_busy_seconds_total"), 0);
+  // The second request ran again path by path.
+  expect("canopy_forward_requests_count", 3);
+  expect("canopy_forward_requests_sum", 3);
+  expect("canopy_forward_fill_ratio_count", 3);
   expect("canopy_paths_total", 4);
   expect("canopy_unscored_paths_total", 1);
   expect("canopy_path_tokens_total", 12);
@@ -416,10 +377,12 @@ TEST(MetricsTest, CountsRequestsTokensRoutesAndStages) {
   expect("canopy_routes_total{backend=\"dense\",reason=\"non_finite_rerun\"}", 1);
   expect("canopy_limit{name=\"max_paths\"}", 65'536);
   EXPECT_GT(MetricValue(page, "canopy_computed_tokens_total"), 0);
-  for (const char* stage : {"decode", "queue", "plan", "device", "encode", "total"}) {
+  for (const char* stage : {"decode", "plan", "device", "encode", "total"}) {
     expect(absl::StrCat("canopy_", stage, "_seconds_count"), 2);
     EXPECT_GT(MetricValue(page, absl::StrCat("canopy_", stage, "_seconds_sum")), 0);
   }
+  expect("canopy_queue_seconds_count{priority=\"normal\"}", 2);
+  expect("canopy_queue_seconds_count{priority=\"low\"}", 0);
   EXPECT_THAT(page, HasSubstr("canopy_model_info{"));
   EXPECT_THAT(page, HasSubstr("canopy_build_info{version="));
   EXPECT_FALSE(absl::StrContains(page, "nobody"));

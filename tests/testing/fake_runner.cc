@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/status_macros.h"
 
 namespace canopy::testing {
@@ -306,6 +307,11 @@ void FakeControls::FailBackend(Backend backend) {
   failing_backend = backend;
 }
 
+void FakeControls::Pace(absl::Duration time) {
+  absl::MutexLock lock(&mutex);
+  forward_time = time;
+}
+
 int64_t FakeControls::forwards() const {
   absl::MutexLock lock(&mutex);
   return num_forwards;
@@ -317,9 +323,11 @@ FakeRunner::FakeRunner(const ModelInfo& info, std::shared_ptr<FakeControls> cont
 absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSelection& outputs) {
   controls_->gate.Pass();
   int32_t poison_token = -1;
+  absl::Duration forward_time;
   {
     absl::MutexLock lock(&controls_->mutex);
     ++controls_->num_forwards;
+    forward_time = controls_->forward_time;
     poison_token = controls_->poison_token;
     CANOPY_RETURN_IF_ERROR(controls_->failure);
     if (plan.backend == controls_->failing_backend) {
@@ -331,6 +339,7 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
           plan.computed_tokens(), " slots do not fit the fake device's ", controls_->max_slots));
     }
   }
+  absl::SleepFor(forward_time);
   if (outputs.scores && info_->score_head == ScoreHead::kDecision) {
     return absl::InternalError("fake runner: a part of a question was asked for its scores");
   }

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "core/engine/model_runner.h"
 #include "tests/testing/gate.h"
@@ -59,6 +60,8 @@ struct FakeControls {
   void FailWith(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex);
   // Forwards of this backend fail as a backend does that cannot run. kAuto = none.
   void FailBackend(Backend backend) ABSL_LOCKS_EXCLUDED(mutex);
+  // Each forward takes this long.
+  void Pace(absl::Duration forward_time) ABSL_LOCKS_EXCLUDED(mutex);
   // Forwards so far, those that failed included.
   int64_t forwards() const ABSL_LOCKS_EXCLUDED(mutex);
 
@@ -67,6 +70,7 @@ struct FakeControls {
   int64_t max_slots ABSL_GUARDED_BY(mutex) = 0;
   absl::Status failure ABSL_GUARDED_BY(mutex);
   Backend failing_backend ABSL_GUARDED_BY(mutex) = Backend::kAuto;
+  absl::Duration forward_time ABSL_GUARDED_BY(mutex) = absl::ZeroDuration();
   int64_t num_forwards ABSL_GUARDED_BY(mutex) = 0;
 };
 

@@ -21,12 +21,25 @@ class Gate {
     open_ = true;
   }
 
+  // Lets one that waits, or comes next, pass a closed gate.
+  void LetOnePass() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    ++permits_;
+  }
+
   // Returns at once while open.
   void Pass() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     ++waiting_;
-    mutex_.Await(absl::Condition(&open_));
+    mutex_.Await(absl::Condition(
+        +[](Gate* gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(gate->mutex_) {
+          return gate->open_ || gate->permits_ > 0;
+        },
+        this));
     --waiting_;
+    if (!open_) {
+      --permits_;
+    }
   }
 
   // Returns once somebody waits in Pass.
@@ -34,7 +47,7 @@ class Gate {
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(
         +[](Gate* gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(gate->mutex_) {
-          return gate->waiting_ > 0 && !gate->open_;
+          return gate->waiting_ > 0 && !gate->open_ && gate->permits_ == 0;
         },
         this));
   }
@@ -42,6 +55,7 @@ class Gate {
  private:
   absl::Mutex mutex_;
   bool open_ ABSL_GUARDED_BY(mutex_) = true;
+  int permits_ ABSL_GUARDED_BY(mutex_) = 0;
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -1,0 +1,410 @@
+// Which jobs run together, and what runs between the parts of a large one: an engine over a fake
+// device whose forwards the test lets through one by one.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "core/engine/engine.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/fake_runner.h"
+
+namespace canopy {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeControls;
+using testing::FakeModelInfo;
+using testing::FakeRunner;
+using testing::FakeScore;
+
+constexpr int32_t kPoison = 950;
+
+// One submitted job.
+struct Call {
+  std::shared_ptr<const PathBatch> batch;
+  JobId id = 0;
+  absl::Notification answered;
+  absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
+
+  const absl::StatusOr<ScoreResult>& Await() {
+    answered.WaitForNotification();
+    return result;
+  }
+};
+
+class BatchingTest : public ::testing::Test {
+ protected:
+  void Start(Engine::Options options = {}) {
+    options.on_forward = [this](const ForwardRecord& forward) {
+      absl::MutexLock lock(&mutex_);
+      forwards_.push_back(forward);
+    };
+    ModelInfo info = FakeModelInfo();
+    info.fused_supported = true;
+    std::vector<std::unique_ptr<ModelRunner>> runners;
+    runners.push_back(std::make_unique<FakeRunner>(info, controls_));
+    auto engine = Engine::Create(options, std::move(runners));
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+  }
+
+  // Questions that begin with `state`.
+  std::shared_ptr<const PathBatch> Batch(const std::vector<int32_t>& state, int num_questions = 2,
+                                         int num_candidates = 3) {
+    auto batch = std::make_shared<PathBatch>();
+    for (int question = 0; question < num_questions; ++question) {
+      std::vector<std::vector<int32_t>> suffixes;
+      for (int candidate = 0; candidate < num_candidates; ++candidate) {
+        suffixes.push_back({Token(), Token(), Token()});
+      }
+      std::vector<int32_t> prefix = state;
+      prefix.push_back(Token());
+      batch->AddQuestion(prefix, suffixes);
+    }
+    return batch;
+  }
+
+  int32_t Token() { return static_cast<int32_t>(random_() % 900); }
+
+  std::vector<int32_t> State(int size) {
+    std::vector<int32_t> state(static_cast<size_t>(size));
+    std::generate(state.begin(), state.end(), [this] { return Token(); });
+    return state;
+  }
+
+  static ScoreJob Fused(std::shared_ptr<const PathBatch> batch, const std::string& client = "a") {
+    ScoreJob job;
+    job.batch = std::move(batch);
+    job.client = client;
+    job.outputs.scores = true;
+    job.routing.backend = Backend::kFused;
+    return job;
+  }
+
+  std::unique_ptr<Call> Submit(ScoreJob job) {
+    auto call = std::make_unique<Call>();
+    call->batch = job.batch;
+    job.id = call->id = engine_->NewJobId();
+    const absl::Status submitted =
+        engine_->Submit(std::move(job), [call = call.get()](absl::StatusOr<ScoreResult> result) {
+          ASSERT_FALSE(call->answered.HasBeenNotified()) << "answered twice";
+          call->result = std::move(result);
+          call->answered.Notify();
+        });
+    EXPECT_TRUE(submitted.ok()) << submitted;
+    return call;
+  }
+
+  // Closes the gate with a forward in it, so that what is submitted then waits.
+  std::unique_ptr<Call> Occupy() {
+    controls_->gate.Close();
+    ScoreJob job = Fused(Batch({}, 1, 1));
+    job.routing.backend = Backend::kPath;
+    std::unique_ptr<Call> call = Submit(std::move(job));
+    controls_->gate.AwaitWaiter();
+    return call;
+  }
+
+  // Requests of each forward after the first.
+  std::vector<int64_t> LaterForwards() {
+    absl::MutexLock lock(&mutex_);
+    std::vector<int64_t> requests;
+    for (size_t i = 1; i < forwards_.size(); ++i) {
+      requests.push_back(forwards_[i].requests);
+    }
+    return requests;
+  }
+
+  int64_t ComputedTokens(size_t forward) {
+    absl::MutexLock lock(&mutex_);
+    return forwards_[forward].computed_tokens;
+  }
+
+  static void ExpectScores(Call* call) {
+    const absl::StatusOr<ScoreResult>& result = call->Await();
+    ASSERT_TRUE(result.ok()) << result.status();
+    const PathBatch& batch = *call->batch;
+    for (int32_t question = 0; question < batch.num_questions(); ++question) {
+      for (int32_t path = batch.question_offsets[question];
+           path < batch.question_offsets[question + 1]; ++path) {
+        const auto prefix = batch.Tokens(batch.prefixes[question]);
+        const auto suffix = batch.Tokens(batch.suffixes[path]);
+        std::vector<int32_t> tokens(prefix.begin(), prefix.end());
+        tokens.insert(tokens.end(), suffix.begin(), suffix.end());
+        if (std::find(tokens.begin(), tokens.end(), kPoison) != tokens.end()) {
+          EXPECT_TRUE(std::isnan(result->scores[path]));
+        } else {
+          EXPECT_EQ(result->scores[path], FakeScore(tokens, 0)) << "path " << path;
+        }
+      }
+    }
+  }
+
+  std::mt19937 random_{20'261'130};
+  std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
+  absl::Mutex mutex_;
+  std::vector<ForwardRecord> forwards_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(BatchingTest, WaitingFusedJobsShareOneForwardAndTheirPrefixes) {
+  Start();
+  const std::vector<int32_t> state = State(40);
+  const auto first = Occupy();
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < 10; ++i) {
+    calls.push_back(Submit(Fused(Batch(i % 2 == 0 ? state : State(20)), std::to_string(i))));
+  }
+  controls_->gate.Open();
+  int64_t computed = 0;
+  int64_t unique = 0;
+  for (const auto& call : calls) {
+    ExpectScores(call.get());
+    const ScoreResult& result = *call->result;
+    EXPECT_EQ(result.batch_requests, 10);
+    EXPECT_EQ(result.parts, 1);
+    EXPECT_EQ(result.route.backend, Backend::kFused);
+    EXPECT_EQ(result.route.layout, Layout::kFlat);
+    EXPECT_EQ(result.counts.input_tokens, result.counts.path_tokens)
+        << "all paths are equally long";
+    EXPECT_EQ(result.counts.forest_tokens, calls[0]->result->counts.forest_tokens);
+    EXPECT_EQ(result.times.plan_ms, calls[0]->result->times.plan_ms);
+    EXPECT_EQ(result.times.device_ms, calls[0]->result->times.device_ms);
+    EXPECT_GT(result.times.queue_ms, 0);
+    computed += result.computed_tokens;
+    unique += result.counts.unique_tokens;
+  }
+  engine_->Drain();
+  EXPECT_THAT(LaterForwards(), ElementsAre(10));
+  EXPECT_EQ(computed, ComputedTokens(1)) << "shares add up";
+  // The state stands once instead of in two questions of five jobs.
+  EXPECT_LE(computed, unique - 9 * 40);
+  EXPECT_GE(calls[0]->result->computed_tokens, 40 + calls[2]->result->computed_tokens);
+}
+
+TEST_F(BatchingTest, OnlyWhatTheContractLetsShareRunsTogether) {
+  Start();
+  const auto first = Occupy();
+  std::vector<std::unique_ptr<Call>> calls;
+  for (const Backend backend :
+       {Backend::kAuto, Backend::kDense, Backend::kSegmented, Backend::kPath}) {
+    for (int i = 0; i < 2; ++i) {
+      ScoreJob job = Fused(Batch(State(20)));
+      job.routing.backend = backend;
+      calls.push_back(Submit(std::move(job)));
+    }
+  }
+  ScoreJob other = Fused(Batch(State(5)));
+  other.outputs.vectors = true;
+  calls.push_back(Submit(std::move(other)));
+  other = Fused(Batch(State(5)));
+  other.tenant = "other";
+  calls.push_back(Submit(std::move(other)));
+  other = Fused(Batch(State(5)));
+  calls.push_back(Submit(std::move(other)));
+  controls_->gate.Open();
+  for (const auto& call : calls) {
+    ExpectScores(call.get());
+    EXPECT_EQ(call->result->batch_requests, 1);
+  }
+}
+
+TEST_F(BatchingTest, TenantsShareWhereTheServerSaysSo) {
+  Engine::Options options;
+  options.share_across_tenants = true;
+  Start(options);
+  const auto first = Occupy();
+  ScoreJob other = Fused(Batch(State(5)));
+  other.tenant = "other";
+  const auto a = Submit(std::move(other));
+  const auto b = Submit(Fused(Batch(State(5))));
+  controls_->gate.Open();
+  ExpectScores(a.get());
+  EXPECT_EQ(a->result->batch_requests, 2);
+  ExpectScores(b.get());
+}
+
+TEST_F(BatchingTest, TheTokenBudgetBoundsASharedForward) {
+  Engine::Options options;
+  options.max_batch_tokens = 100;
+  Start(options);
+  const auto first = Occupy();
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < 7; ++i) {
+    calls.push_back(Submit(Fused(Batch(State(10)))));  // 40 tokens as sent
+  }
+  controls_->gate.Open();
+  for (const auto& call : calls) {
+    ExpectScores(call.get());
+  }
+  engine_->Drain();
+  EXPECT_THAT(LaterForwards(), ElementsAre(2, 2, 2, 1));
+}
+
+TEST_F(BatchingTest, ANonFiniteJobSpoilsNoNeighbour) {
+  Start();
+  controls_->PoisonToken(kPoison);
+  const auto first = Occupy();
+  const auto good = Submit(Fused(Batch(State(10))));
+  PathBatch poisoned = *Batch(State(10));
+  poisoned.tokens[static_cast<size_t>(poisoned.suffixes[4].begin)] = kPoison;
+  const auto bad = Submit(Fused(std::make_shared<const PathBatch>(poisoned)));
+  controls_->gate.Open();
+  ExpectScores(good.get());
+  ExpectScores(bad.get());
+  EXPECT_EQ(std::count(good->result->finite.begin(), good->result->finite.end(), 0), 0);
+  EXPECT_EQ(std::count(bad->result->finite.begin(), bad->result->finite.end(), 0), 1);
+  EXPECT_EQ(bad->result->route.reason, Reason::kNonFiniteRerun);
+}
+
+TEST_F(BatchingTest, JobsThatAreTooLargeTogetherRunAlone) {
+  Start();
+  controls_->LimitSlots(60);
+  const auto first = Occupy();
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < 4; ++i) {
+    calls.push_back(Submit(Fused(Batch(State(15)))));
+  }
+  controls_->gate.Open();
+  for (const auto& call : calls) {
+    ExpectScores(call.get());
+  }
+  engine_->Drain();
+  EXPECT_THAT(LaterForwards(), ElementsAre(4, 1, 1, 1, 1));
+}
+
+TEST_F(BatchingTest, WhatIsCancelledLeavesASharedForwardBeforeItIsLaunched) {
+  Start();
+  const auto first = Occupy();
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < 6; ++i) {
+    calls.push_back(Submit(Fused(Batch(State(10)))));
+  }
+  engine_->Cancel(calls[1]->id);
+  EXPECT_TRUE(absl::IsCancelled(calls[1]->Await().status()));
+  engine_->Cancel(calls[4]->id);
+  EXPECT_TRUE(absl::IsCancelled(calls[4]->Await().status()));
+  controls_->gate.Open();
+  for (const int i : {0, 2, 3, 5}) {
+    ExpectScores(calls[i].get());
+    EXPECT_EQ(calls[i]->result->batch_requests, 4);
+  }
+  EXPECT_EQ(engine_->stats().cancelled, 2);
+  EXPECT_EQ(engine_->stats().wasted_device_seconds, 0);
+}
+
+TEST_F(BatchingTest, ASmallJobWaitsForOnePartOfALargeOneAtMost) {
+  for (const Backend backend : {Backend::kDense, Backend::kFused}) {
+    SCOPED_TRACE(BackendName(backend));
+    Engine::Options options;
+    options.max_batch_tokens = 64;
+    Start(options);
+    {
+      absl::MutexLock lock(&mutex_);
+      forwards_.clear();
+    }
+    controls_->gate.Close();
+    ScoreJob job = Fused(Batch(State(20), 10, 12), "large");
+    job.routing.backend = backend;
+    const auto large = Submit(std::move(job));
+    controls_->gate.AwaitWaiter();
+    controls_->gate.LetOnePass();
+    controls_->gate.AwaitWaiter();  // the second part runs, the third is planned by now or will be
+    for (const char* client : {"large", "other"}) {
+      const int64_t before = controls_->forwards();
+      job = Fused(Batch({}, 1, 1), client);
+      job.routing.backend = Backend::kPath;
+      const auto small = Submit(std::move(job));
+      while (!small->answered.HasBeenNotified()) {
+        controls_->gate.LetOnePass();
+        controls_->gate.AwaitWaiter();
+      }
+      ExpectScores(small.get());
+      EXPECT_LE(controls_->forwards() - before, 2) << client << ": the part that ran, and the job";
+      EXPECT_FALSE(large->answered.HasBeenNotified());
+    }
+    controls_->gate.Open();
+    ExpectScores(large.get());
+    EXPECT_GE(large->result->parts, 10);
+    engine_ = nullptr;
+  }
+}
+
+TEST_F(BatchingTest, DeviceTimeOfAJobThatNobodyWaitsForIsCounted) {
+  Engine::Options options;
+  options.max_batch_tokens = 64;
+  Start(options);
+  controls_->gate.Close();
+  const auto large = Submit(Fused(Batch(State(20), 10, 12), "large"));
+  controls_->gate.AwaitWaiter();
+  controls_->gate.LetOnePass();
+  controls_->gate.AwaitWaiter();
+  engine_->Cancel(large->id);
+  EXPECT_TRUE(absl::IsCancelled(large->Await().status()));
+  controls_->gate.Open();
+  engine_->Drain();
+  EXPECT_EQ(controls_->forwards(), 2) << "no further part was launched";
+  const EngineStats stats = engine_->stats();
+  EXPECT_GT(stats.wasted_device_seconds, 0);
+  EXPECT_DOUBLE_EQ(stats.wasted_device_seconds, stats.device_seconds);
+}
+
+TEST_F(BatchingTest, ManyThreadsCancelsAndDeadlinesEndEachJobOnce) {
+  Engine::Options options;
+  options.max_batch_tokens = 256;
+  options.max_queued_requests = 64;
+  Start(options);
+  constexpr int kThreads = 4;
+  constexpr int kJobs = 2'500;
+  std::atomic<int> answers{0};
+  std::atomic<int> accepted{0};
+  std::vector<std::shared_ptr<const PathBatch>> batches;
+  for (int i = 0; i < 20; ++i) {
+    batches.push_back(Batch(State(i % 5 * 20), 1 + i % 4, 1 + i % 9));
+  }
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::mt19937 random(static_cast<uint32_t>(thread));
+      for (int i = 0; i < kJobs; ++i) {
+        ScoreJob job = Fused(batches[random() % batches.size()], std::to_string(random() % 3));
+        job.routing.backend = random() % 3 == 0 ? Backend::kAuto : Backend::kFused;
+        job.priority = random() % 4 == 0 ? Priority::kLow : Priority::kNormal;
+        if (random() % 3 == 0) {
+          job.deadline =
+              std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 2'000);
+        }
+        const JobId id = job.id = engine_->NewJobId();
+        if (engine_->Submit(std::move(job), [&](const auto&) { ++answers; }).ok()) {
+          ++accepted;
+          if (random() % 2 == 0) {
+            engine_->Cancel(id);
+          }
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  engine_->Drain();
+  EXPECT_EQ(answers, accepted);
+  const EngineStats stats = engine_->stats();
+  EXPECT_EQ(stats.accepted, accepted);
+  EXPECT_EQ(stats.accepted, stats.answered + stats.displaced + stats.expired + stats.cancelled);
+  EXPECT_EQ(stats.queued_normal + stats.queued_low + stats.queued_tokens, 0);
+}
+
+}  // namespace
+}  // namespace canopy

@@ -1,0 +1,107 @@
+#include "core/engine/fair_queue.h"
+
+#include <algorithm>
+
+namespace canopy {
+namespace {
+
+// Idle clients whose clock is ahead of the present are remembered up to this many: one connection a
+// request would otherwise fill memory in a long busy time.
+constexpr size_t kMaxIdleClients = 4096;
+
+}  // namespace
+
+FairQueue::Place FairQueue::Add(const std::string& client_name, JobId job, End end) {
+  std::unique_ptr<Client>& client = clients_[client_name];
+  if (client == nullptr) {
+    client = std::make_unique<Client>();
+  }
+  // A client's place in the order depends on its clock and turn: out while they change.
+  const bool front = end == End::kFront;
+  if (!client->jobs.empty()) {
+    order_.erase(client.get());
+  }
+  if (client->jobs.empty() || front) {
+    client->clock = std::max(client->clock, present_);
+    client->turn = front ? --first_turn_ : next_turn_++;
+  }
+  const Place place = client->jobs.insert(front ? client->jobs.begin() : client->jobs.end(), job);
+  order_.insert(client.get());
+  if (clients_.size() - order_.size() > kMaxIdleClients) {
+    ForgetIdle();
+  }
+  return place;
+}
+
+void FairQueue::Remove(const std::string& client_name, Place place) {
+  const auto client = clients_.find(client_name);
+  client->second->jobs.erase(place);
+  if (!client->second->jobs.empty()) {
+    return;
+  }
+  order_.erase(client->second.get());
+  if (client->second->clock <= present_) {
+    clients_.erase(client);
+  }
+}
+
+void FairQueue::MoveToBack(const std::string& client_name, Place place) {
+  std::list<JobId>& jobs = clients_.at(client_name)->jobs;
+  jobs.splice(jobs.end(), jobs, place);
+}
+
+void FairQueue::Yield(const std::string& client_name, Place place) {
+  MoveToBack(client_name, place);
+  Client* client = clients_.at(client_name).get();
+  order_.erase(client);
+  client->turn = next_turn_++;
+  order_.insert(client);
+}
+
+std::optional<JobId> FairQueue::Next() const {
+  if (order_.empty()) {
+    return std::nullopt;
+  }
+  return (*order_.begin())->jobs.front();
+}
+
+std::optional<JobId> FairQueue::Next(int64_t max_lead,
+                                     absl::FunctionRef<bool(JobId)> accepts) const {
+  if (order_.empty()) {
+    return std::nullopt;
+  }
+  const int64_t latest = (*order_.begin())->clock + max_lead;
+  for (const Client* client : order_) {
+    if (client->clock > latest) {
+      break;
+    }
+    if (accepts(client->jobs.front())) {
+      return client->jobs.front();
+    }
+  }
+  return std::nullopt;
+}
+
+void FairQueue::Charge(const std::string& client_name, int64_t tokens) {
+  Client* client = clients_.at(client_name).get();
+  if (tokens > 0) {
+    present_ = std::max(present_, (*order_.begin())->clock);
+  }
+  order_.erase(client);
+  client->clock += tokens;
+  if (tokens > 0) {
+    client->turn = next_turn_++;
+  }
+  order_.insert(client);
+}
+
+void FairQueue::ForgetIdle() {
+  for (auto client = clients_.begin(); client != clients_.end();) {
+    const auto current = client++;
+    if (current->second->jobs.empty()) {
+      clients_.erase(current);
+    }
+  }
+}
+
+}  // namespace canopy

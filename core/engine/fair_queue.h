@@ -1,0 +1,74 @@
+// Jobs of one priority in an order that is fair between clients.
+//
+// Each client has a clock that advances by the tokens it is served; the client whose clock is
+// furthest behind goes next, and its own jobs go in the order in which they came. A client that
+// was away starts where the furthest behind stands, so nobody saves up for a burst. While two
+// clients wait whose every job runs alone, what they are served differs by at most one job.
+#ifndef CORE_ENGINE_FAIR_QUEUE_H_
+#define CORE_ENGINE_FAIR_QUEUE_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "core/engine/types.h"
+
+namespace canopy {
+
+// Thread-compatible.
+class FairQueue {
+ public:
+  // kFront undoes that a job was removed to be served.
+  enum class End { kFront, kBack };
+  // Where a job stands among those of its client; valid until it is removed.
+  using Place = std::list<JobId>::iterator;
+
+  Place Add(const std::string& client, JobId job, End end);
+  void Remove(const std::string& client, Place place);
+  // Behind its client's other jobs; places stay valid.
+  void MoveToBack(const std::string& client, Place place);
+  // Likewise, and its client behind those whose clocks agree with its own.
+  void Yield(const std::string& client, Place place);
+
+  // The job to go next; nothing when empty.
+  std::optional<JobId> Next() const;
+  // Of the clients at most `max_lead` tokens ahead of the furthest behind, the first whose first
+  // job `accepts` takes.
+  std::optional<JobId> Next(int64_t max_lead, absl::FunctionRef<bool(JobId)> accepts) const;
+
+  // `client` was served `tokens`, or gives them back where negative. Call while it has a job here.
+  void Charge(const std::string& client, int64_t tokens);
+
+  bool empty() const { return order_.empty(); }
+  // Clients with a job here.
+  int64_t num_clients() const { return static_cast<int64_t>(order_.size()); }
+
+ private:
+  struct Client {
+    int64_t clock = 0;
+    int64_t turn = 0;  // among clients whose clocks agree, who came first
+    std::list<JobId> jobs;
+  };
+  struct Behind {
+    bool operator()(const Client* a, const Client* b) const {
+      return a->clock != b->clock ? a->clock < b->clock : a->turn < b->turn;
+    }
+  };
+
+  void ForgetIdle();
+
+  absl::flat_hash_map<std::string, std::unique_ptr<Client>> clients_;
+  absl::btree_set<Client*, Behind> order_;  // those with jobs
+  int64_t present_ = 0;                     // where the furthest behind stood at the last service
+  int64_t first_turn_ = 0;
+  int64_t next_turn_ = 0;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_ENGINE_FAIR_QUEUE_H_

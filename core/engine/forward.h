@@ -1,0 +1,60 @@
+// From jobs to what the device runs in one go: a part of one job, or several jobs that share a
+// forward. Host work, for the planning thread.
+#ifndef CORE_ENGINE_FORWARD_H_
+#define CORE_ENGINE_FORWARD_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/engine/types.h"
+#include "core/tree/path_batch.h"
+#include "core/tree/route.h"
+#include "core/tree/tree_plan.h"
+
+namespace canopy {
+
+// A job's paths, or those of them that must run again, on their way through the device. Used by the
+// planning thread alone once it was handed over.
+struct Pass {
+  std::shared_ptr<const PathBatch> batch;
+  std::vector<int32_t> path_map;  // the job's index of each path; empty = the same
+  RouteOptions route;
+  int64_t budget_tokens = 0;  // of a forward
+
+  std::shared_ptr<const RequestPlan> plan;  // once the first part is planned
+  int32_t next_part = 0;
+};
+
+// What one job has in a forward.
+struct ForwardShare {
+  int32_t first_row = 0;           // its paths among those of the plan ...
+  std::vector<int32_t> job_paths;  // ... and their indices in the job
+  int64_t computed_tokens = 0;     // of the plan; the shares of all jobs add up
+  int32_t parts_left = 0;          // of its pass, after this one
+  int64_t budget_tokens = 0;       // of its pass
+  PlanCounts counts;               // the job's own where the contract says so, else the forward's
+  Route route;
+};
+
+// Immutable once built.
+struct Forward {
+  TreePlan plan;
+  std::vector<ForwardShare> shares;  // one a job
+  double plan_ms = 0;
+};
+
+// The next part of a pass that has one. Errors of RequestPlan::Create.
+absl::StatusOr<Forward> PlanNextPart(Pass& pass);
+
+// All of several passes that have not begun, in one forward: equal routes, no path_map, together
+// within the budget. Paths keep their order; a row that several need counts for the first of them.
+// Wants valid batches. Errors of RequestPlan::Create.
+absl::StatusOr<Forward> PlanShared(absl::Span<const std::shared_ptr<Pass>> passes);
+
+}  // namespace canopy
+
+#endif  // CORE_ENGINE_FORWARD_H_

@@ -1,0 +1,97 @@
+#include "core/engine/job_estimate.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/checked_math.h"
+#include "core/tree/costs.h"
+
+namespace canopy {
+namespace {
+
+constexpr int64_t kFloatBytes = 4;
+// Sums of many estimates stay far from overflow.
+constexpr int64_t kMost = int64_t{1} << 40;
+
+int64_t Limited(int64_t count) { return std::clamp<int64_t>(count, 1, kMost); }
+
+uint32_t Bits(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+// Tokens as sent: each prefix once. No forest of the batch has more nodes.
+int64_t TokensAsSent(const PathBatch& batch) {
+  int64_t tokens = 0;
+  for (const TokenSpan& span : batch.prefixes) {
+    tokens += span.size;
+  }
+  for (const TokenSpan& span : batch.suffixes) {
+    tokens += span.size;
+  }
+  return tokens;
+}
+
+int64_t ResultBytes(const ScoreJob& job, const ModelInfo& model, int64_t input_tokens) {
+  const OutputSelection& outputs = job.outputs;
+  const int64_t scores = outputs.scores ? model.num_labels * kFloatBytes : 0;
+  const int64_t vector =
+      outputs.vectors ? model.hidden_size * VectorTypeBytes(outputs.vector_type) : 0;
+  const int64_t lists = (outputs.token_logprobs ? 1 : 0) + (outputs.entropy ? 1 : 0) +
+                        (outputs.vocab_range ? 2 : 0) + (outputs.values ? 1 : 0) +
+                        2 * int64_t{outputs.top_logprobs};
+  return SaturatingAdd(SaturatingMultiply(job.batch->num_paths(), scores + vector),
+                       SaturatingMultiply(input_tokens, lists * kFloatBytes));
+}
+
+// The reference policy sees one request, never the batch; under the measured one AUTO may share.
+bool MayShare(const RouteOptions& route) {
+  const bool by_cost = route.policy == Policy::kMeasured && route.backend == Backend::kAuto;
+  return (route.backend == Backend::kFused || by_cost) && route.fused_supported &&
+         route.max_mask_bytes >= 0;
+}
+
+}  // namespace
+
+JobEstimate EstimateJob(const ScoreJob& job, const RouteOptions& route, const ModelInfo& model) {
+  const PlanCounts counts = CountPaths(*job.batch);
+  const bool by_path =
+      route.backend == Backend::kPath || route.max_mask_bytes == 0 ||
+      (route.backend == Backend::kAuto && counts.path_tokens < kSmallBatchPathTokens);
+  const int64_t as_sent = TokensAsSent(*job.batch);
+  int64_t tokens = std::min(counts.path_tokens, as_sent);
+  if (MayShare(route)) {
+    tokens = as_sent;
+  } else if (by_path) {
+    tokens = counts.path_tokens;
+  }
+  JobEstimate estimate;
+  estimate.tokens = Limited(tokens);
+  estimate.input_tokens = Limited(counts.input_tokens);
+  estimate.device_bytes =
+      Limited(SaturatingAdd(SaturatingMultiply(estimate.tokens, model.hidden_size * kFloatBytes),
+                            ResultBytes(job, model, counts.input_tokens)));
+  return estimate;
+}
+
+std::string ShareKey(const ScoreJob& job, const RouteOptions& route, const ModelInfo& model,
+                     bool across_tenants) {
+  if (!MayShare(route)) {
+    return "";
+  }
+  const OutputSelection& outputs = job.outputs;
+  // Lengths first, so that no name reads like another key.
+  const std::string& tenant = across_tenants ? "" : job.tenant;
+  return absl::StrCat(model.name.size(), ":", model.name, tenant.size(), ":", tenant, " ",
+                      static_cast<int>(route.policy), " ", static_cast<int>(route.backend), " ",
+                      static_cast<int>(route.packing), " ", route.max_mask_bytes, " ",
+                      outputs.vectors, " ", static_cast<int>(outputs.vector_type), " ",
+                      outputs.normalize, " ", outputs.scores, " ", outputs.token_logprobs, " ",
+                      outputs.entropy, " ", outputs.vocab_range, " ", outputs.top_logprobs, " ",
+                      outputs.values, " ", static_cast<int>(outputs.scope), " ",
+                      Bits(outputs.temperature));
+}
+
+}  // namespace canopy

@@ -1,0 +1,131 @@
+#include "core/engine/job_estimate.h"
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace canopy {
+namespace {
+
+ScoreJob Job() {
+  auto batch = std::make_shared<PathBatch>();
+  batch->AddQuestion({1, 2, 3, 4}, {{5}, {6, 7}});
+  batch->AddQuestion({1, 2}, {{3, 4, 5}});
+  ScoreJob job;
+  job.batch = std::move(batch);
+  job.outputs.scores = true;
+  return job;
+}
+
+ModelInfo Model() {
+  ModelInfo model;
+  model.name = "m";
+  model.hidden_size = 10;
+  model.num_labels = 2;
+  return model;
+}
+
+RouteOptions Route(Backend backend) {
+  RouteOptions route;
+  route.backend = backend;
+  route.fused_supported = true;
+  return route;
+}
+
+TEST(JobEstimate, CountsWhatTheRouteWouldCompute) {
+  JobEstimate estimate = EstimateJob(Job(), Route(Backend::kFused), Model());
+  EXPECT_EQ(estimate.tokens, 4 + 1 + 2 + 2 + 3) << "tokens as sent";
+  EXPECT_EQ(estimate.input_tokens, 5 + 6 + 5);
+  EXPECT_EQ(estimate.device_bytes, 12 * 10 * 4 + 3 * 2 * 4);
+  EXPECT_EQ(EstimateJob(Job(), Route(Backend::kPath), Model()).tokens, 3 * 6);
+  EXPECT_EQ(EstimateJob(Job(), Route(Backend::kAuto), Model()).tokens, 3 * 6) << "a small batch";
+  EXPECT_EQ(EstimateJob(Job(), Route(Backend::kDense), Model()).tokens, 12);
+}
+
+TEST(JobEstimate, ResultsCountAsBytes) {
+  ScoreJob job = Job();
+  job.outputs.vectors = true;
+  job.outputs.vector_type = VectorType::kBFloat16;
+  job.outputs.token_logprobs = true;
+  job.outputs.top_logprobs = 3;
+  EXPECT_EQ(EstimateJob(job, Route(Backend::kFused), Model()).device_bytes,
+            12 * 10 * 4 + 3 * (2 * 4 + 10 * 2) + 16 * (1 + 2 * 3) * 4);
+}
+
+TEST(ShareKey, UnderTheMeasuredPolicyAutoMayShare) {
+  RouteOptions route = Route(Backend::kAuto);
+  route.policy = Policy::kMeasured;
+  const std::string key = ShareKey(Job(), route, Model(), false);
+  EXPECT_NE(key, "");
+  EXPECT_NE(key, ShareKey(Job(), Route(Backend::kFused), Model(), false)) << "routed otherwise";
+  EXPECT_EQ(EstimateJob(Job(), route, Model()).tokens, 12);
+  route.backend = Backend::kDense;
+  EXPECT_EQ(ShareKey(Job(), route, Model(), false), "");
+}
+
+TEST(ShareKey, UnderTheReferencePolicyOnlyFusedJobsHaveOne) {
+  for (const Backend backend :
+       {Backend::kAuto, Backend::kDense, Backend::kSegmented, Backend::kPath}) {
+    EXPECT_EQ(ShareKey(Job(), Route(backend), Model(), false), "");
+  }
+  EXPECT_NE(ShareKey(Job(), Route(Backend::kFused), Model(), false), "");
+  RouteOptions route = Route(Backend::kFused);
+  route.fused_supported = false;
+  EXPECT_EQ(ShareKey(Job(), route, Model(), false), "") << "to be refused alone";
+  route.fused_supported = true;
+  route.max_mask_bytes = -1;
+  EXPECT_EQ(ShareKey(Job(), route, Model(), false), "") << "likewise";
+}
+
+TEST(ShareKey, DiffersWhereOneForwardWouldNotDo) {
+  const std::string key = ShareKey(Job(), Route(Backend::kFused), Model(), false);
+  EXPECT_EQ(ShareKey(Job(), Route(Backend::kFused), Model(), false), key);
+  const std::vector<std::function<void(ScoreJob*)>> changes = {
+      [](ScoreJob* job) { job->tenant = "t"; },
+      [](ScoreJob* job) { job->outputs.scores = false; },
+      [](ScoreJob* job) { job->outputs.vectors = true; },
+      [](ScoreJob* job) { job->outputs.vector_type = VectorType::kFloat16; },
+      [](ScoreJob* job) { job->outputs.normalize = true; },
+      [](ScoreJob* job) { job->outputs.token_logprobs = true; },
+      [](ScoreJob* job) { job->outputs.entropy = true; },
+      [](ScoreJob* job) { job->outputs.vocab_range = true; },
+      [](ScoreJob* job) { job->outputs.top_logprobs = 1; },
+      [](ScoreJob* job) { job->outputs.values = true; },
+      [](ScoreJob* job) { job->outputs.scope = TokenScope::kPath; },
+      [](ScoreJob* job) { job->outputs.temperature = std::nextafter(1.0F, 2.0F); },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    ScoreJob job = Job();
+    changes[i](&job);
+    EXPECT_NE(ShareKey(job, Route(Backend::kFused), Model(), false), key) << "change " << i;
+  }
+  ModelInfo model = Model();
+  model.name = "n";
+  EXPECT_NE(ShareKey(Job(), Route(Backend::kFused), model, false), key);
+  // Who sends it does not matter, nor how urgent it is.
+  ScoreJob job = Job();
+  job.client = "c";
+  job.priority = Priority::kLow;
+  EXPECT_EQ(ShareKey(job, Route(Backend::kFused), Model(), false), key);
+  job.tenant = "t";
+  EXPECT_EQ(ShareKey(job, Route(Backend::kFused), Model(), true), key);
+}
+
+TEST(ShareKey, NamesDoNotRunTogether) {
+  ScoreJob job = Job();
+  ModelInfo model = Model();
+  model.name = "m1";
+  job.tenant = ":x";
+  const std::string key = ShareKey(job, Route(Backend::kFused), model, false);
+  model.name = "m";
+  job.tenant = "1:x";
+  EXPECT_NE(ShareKey(job, Route(Backend::kFused), model, false), key);
+}
+
+}  // namespace
+}  // namespace canopy

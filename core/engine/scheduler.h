@@ -1,0 +1,193 @@
+// Which jobs are taken in, and which run together next: a state machine without threads or a clock
+// of its own.
+//
+//   Admit     a job waits, or is refused: a full queue, or a deadline that cannot be met
+//   Take      the jobs of the next forward; Return puts them back if it will not be launched
+//   Launch    the forward starts
+//   Continue  a job needs a further forward: its next part, or a run of what went wrong
+//   Finish    the job is answered; Cancel and Expire end those that nobody waits for
+//
+// Order: between clients by FairQueue, in tokens; within a client as they came, but that a job in
+// parts lets its client's whole jobs go first once before each part. Low priority
+// runs when no normal job waits; what has waited for `low_priority_patience` takes every second
+// forward, so that it never starves. Jobs of one share key run together up to the batch limits,
+// whoever sent them; others run alone.
+//
+// A job counts against the queue's limits until its last known forward is launched. When the queue
+// is full, a job still gets in at the cost of one that has not begun: a low one for a normal one,
+// or the newest of a client that holds more of the queue than the sender would.
+#ifndef CORE_ENGINE_SCHEDULER_H_
+#define CORE_ENGINE_SCHEDULER_H_
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "core/engine/fair_queue.h"
+#include "core/engine/types.h"
+
+namespace canopy {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+using std::chrono::microseconds;
+
+// What the scheduler knows of a job.
+struct JobRequest {
+  JobId id = 0;           // not in use by an unanswered job
+  std::string client;     // one connection
+  std::string share_key;  // jobs of one key may run together; empty = alone
+  Priority priority = Priority::kNormal;
+  int64_t tokens = 0;        // that the device computes for it, at most; >= 1
+  int64_t input_tokens = 0;  // what the queue's limit counts; >= 1
+  int64_t device_bytes = 0;  // that it takes on the device, estimated; >= 0
+  TimePoint deadline = TimePoint::max();
+};
+
+enum class Refusal { kQueuedRequests, kQueuedTokens, kDeadline };
+inline constexpr int kNumRefusals = 3;
+
+// One forward.
+struct Turn {
+  std::vector<JobId> jobs;  // the first decided what may join; all of one share key if several
+  std::string share_key;
+  int64_t tokens = 0;  // at most, of all jobs
+  int64_t device_bytes = 0;
+};
+
+// Thread-compatible.
+class Scheduler {
+ public:
+  struct Options {
+    int64_t max_batch_tokens = 16'384;              // of a turn; > 0
+    int64_t max_batch_bytes = int64_t{1} << 40;     // of a turn of several jobs; > 0
+    int64_t max_queued_requests = 1'024;            // >= 1
+    int64_t max_queued_tokens = int64_t{16} << 20;  // input tokens; >= 1
+    microseconds batch_window{0};                   // how long a batch waits to fill; 0 = not
+    microseconds low_priority_patience{2'000'000};  // see above; >= 0
+  };
+
+  struct Admission {
+    std::optional<Refusal> refusal;  // nothing = the job waits
+    microseconds retry_delay{0};     // with a refusal or a displaced job
+    std::optional<JobId> displaced;  // lost its place to the new one and is forgotten
+  };
+
+  // Each accepted job ends in one of the others.
+  struct Totals {
+    int64_t accepted = 0;
+    int64_t answered = 0;
+    int64_t displaced = 0;
+    int64_t expired = 0;
+    int64_t cancelled = 0;
+    std::array<int64_t, kNumRefusals> refused{};  // not accepted
+  };
+
+  explicit Scheduler(const Options& options) : options_(options) {}
+
+  // One job larger than the token limit still gets into an empty queue.
+  Admission Admit(JobRequest request, TimePoint now);
+
+  // Nothing when no job waits, or the batch window holds them until held_until(). Call Expire
+  // before.
+  std::optional<Turn> Take(TimePoint now);
+  // The turn will not be launched. Jobs that have ended meanwhile are left out.
+  void Return(const Turn& turn);
+  void Launch(const Turn& turn);
+
+  // The job, which must not be waiting, needs further forwards of `tokens` in all. It shares none.
+  void Continue(JobId job, int64_t tokens);
+  void Finish(JobId job);
+  // False when it has ended.
+  bool Cancel(JobId job);
+  // Ends jobs whose deadline is not after `now`, waiting or not.
+  std::vector<JobId> Expire(TimePoint now);
+
+  // The device computed `tokens` in `duration`. The measure for retry delays and hopeless
+  // deadlines.
+  void RecordForward(int64_t tokens, std::chrono::duration<double> duration);
+
+  // Whether taking again would give `turn` company or let others go before its large job. A hint.
+  bool WouldChange(const Turn& turn, JobId arrived) const;
+
+  bool IsWaiting(JobId job) const;
+  bool has_waiting() const { return !queues_[0].empty() || !queues_[1].empty(); }
+  bool idle() const { return jobs_.empty(); }
+  TimePoint next_deadline() const;  // max = none
+  TimePoint held_until() const { return held_until_; }
+  // Jobs that count against the queue's limits.
+  int64_t queued_requests(Priority priority) const { return queued_[Index(priority)]; }
+  int64_t queued_tokens() const { return queued_tokens_; }
+  const Totals& totals() const { return totals_; }
+
+ private:
+  struct Job {
+    JobRequest request;
+    TimePoint arrival;
+    int64_t remaining_tokens = 0;  // of forwards that are not taken yet
+    bool waiting = false;
+    bool counted = true;       // against the queue's limits
+    bool begun = false;        // a forward of it was launched
+    bool in_hand = false;      // taken, and neither launched nor returned
+    bool yielded = false;      // let others go first; not again before it is launched
+    bool waits_whole = false;  // waits, and not for a part
+    int64_t taken_tokens = 0;  // of the turn it was taken for last
+    FairQueue::Place place;
+  };
+  // What one client has in the queue.
+  struct ClientLoad {
+    int64_t requests = 0;                    // counted against the limits
+    int64_t input_tokens = 0;                // likewise
+    int64_t waiting_tokens = 0;              // that the device will compute for jobs that wait
+    std::array<int64_t, 2> waiting_whole{};  // jobs that wait and run in one forward, by priority
+    bool empty() const { return requests == 0 && waiting_tokens == 0; }
+  };
+
+  static int Index(Priority priority) { return priority == Priority::kLow ? 1 : 0; }
+  FairQueue& QueueOf(const Job& job) { return queues_[Index(job.request.priority)]; }
+  int64_t TurnTokens(const Job& job) const;
+  bool CanShare(const Job& job) const;
+  // Runs in several forwards.
+  bool InParts(const Job& job) const;
+
+  std::optional<Refusal> FindRefusal(const JobRequest& request) const;
+  std::optional<JobId> FindVictim(const JobRequest& request, Refusal refusal) const;
+  bool FitsWithout(JobId victim, const JobRequest& request) const;
+  bool IsHopeless(const JobRequest& request, TimePoint now) const;
+  microseconds RetryDelay() const;
+
+  std::optional<JobId> PickFirst(TimePoint now);
+  std::optional<JobId> PickFair(int priority);
+  bool Fill(Turn* turn);
+  void TakeJob(JobId id, Turn* turn);
+  void PutBack(const Turn& turn);
+  TimePoint EarliestArrival(const Turn& turn) const;
+  void StartWaiting(JobId id, FairQueue::End end);
+  void StopWaiting(JobId id);
+  void Uncount(JobId id);
+  void Forget(JobId id);
+
+  const Options options_;
+  absl::flat_hash_map<JobId, Job> jobs_;
+  std::array<FairQueue, 2> queues_;                            // by priority
+  absl::btree_set<std::pair<TimePoint, JobId>> deadlines_;     // of jobs that have one
+  absl::btree_set<std::pair<TimePoint, JobId>> low_arrivals_;  // of low jobs that wait
+  absl::flat_hash_map<std::string, ClientLoad> loads_;         // of clients with counted jobs
+  std::array<int64_t, 2> queued_{};
+  int64_t queued_tokens_ = 0;
+  std::array<int64_t, 2> waiting_tokens_{};  // that the device will compute for jobs that wait
+  bool patience_had_last_ = false;
+  TimePoint held_until_ = TimePoint::max();
+  double recent_tokens_ = 0;  // of recent forwards, and how long they took
+  double recent_seconds_ = 0;
+  Totals totals_;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_ENGINE_SCHEDULER_H_

@@ -1,0 +1,453 @@
+// A fake engine and a fake clock drive the scheduler through random interleavings, and a plain
+// model of every job, which knows only the header's promises, judges each step.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/engine/scheduler.h"
+#include "gtest/gtest.h"
+
+namespace canopy {
+namespace {
+
+constexpr int64_t kBatchTokens = 8;
+constexpr int64_t kBatchBytes = 20;
+constexpr int64_t kMaxRequests = 4;
+constexpr int64_t kMaxTokens = 30;
+constexpr int kClients = 3;
+constexpr microseconds kPatience{12};
+
+enum class State { kWaiting, kTaken, kRunning, kEnded };
+
+struct ModelJob {
+  JobRequest request;
+  TimePoint arrival;
+  State state = State::kWaiting;
+  int64_t remaining = 0;  // tokens of forwards that were not taken
+  int forwards_left = 1;
+  bool more_waits = false;  // its next part waits while this one is in hand
+  bool in_order = true;     // runs in one forward: goes before later jobs of its client
+  bool counted = true;
+  bool begun = false;
+
+  bool waits() const { return state == State::kWaiting || more_waits; }
+};
+
+// One engine with one device: a turn that is planned, one that runs.
+class Episode {
+ public:
+  Episode(uint32_t seed, int steps) : random_(seed), scheduler_(RandomOptions()) {
+    for (int step = 0; step < steps && error_.empty(); ++step) {
+      Step();
+      CheckCounts();
+    }
+    Finish();
+  }
+
+  const std::string& error() const { return error_; }
+  int64_t launched() const { return launched_; }
+
+ private:
+  int64_t Draw(int64_t below) { return static_cast<int64_t>(random_() % below); }
+
+  Scheduler::Options RandomOptions() {
+    options_.max_batch_tokens = kBatchTokens;
+    options_.max_batch_bytes = kBatchBytes;
+    options_.max_queued_requests = kMaxRequests;
+    options_.max_queued_tokens = kMaxTokens;
+    options_.batch_window = microseconds(Draw(4) == 0 ? 3 : 0);
+    options_.low_priority_patience = kPatience;
+    return options_;
+  }
+
+  void Expect(bool holds, const char* what) {
+    if (!holds && error_.empty()) {
+      error_ = what;
+    }
+  }
+
+  void Step() {
+    const int64_t choice = Draw(16);
+    if (choice < 6) {
+      Admit();
+    } else if (choice < 9) {
+      Plan();
+    } else if (choice < 11) {
+      Launch();
+    } else if (choice < 13) {
+      Complete();
+    } else if (choice == 13) {
+      ReturnPlanned();
+    } else if (choice == 14) {
+      CancelOne();
+    } else {
+      now_ += microseconds(1 + Draw(6));
+      Expire();
+    }
+  }
+
+  JobRequest RandomRequest() {
+    static const char* const kNames[kClients] = {"a", "b", "c"};
+    static const char* const kKeys[] = {"", "x", "x", "y"};
+    JobRequest request;
+    request.id = next_id_++;
+    request.client = kNames[Draw(kClients)];
+    request.share_key = kKeys[Draw(4)];
+    request.priority = Draw(4) == 0 ? Priority::kLow : Priority::kNormal;
+    request.tokens = Draw(5) == 0 ? 1 + Draw(3 * kBatchTokens) : 1 + Draw(4);
+    request.input_tokens = request.tokens + Draw(Draw(20) == 0 ? 2 * kMaxTokens : 4);
+    request.device_bytes = Draw(8);
+    if (Draw(3) == 0) {
+      request.deadline = now_ + microseconds(1 + Draw(30));
+    }
+    return request;
+  }
+
+  void Admit() {
+    const JobRequest request = RandomRequest();
+    const int64_t requests_before = CountedRequests();
+    const int64_t tokens_before = CountedTokens();
+    const Scheduler::Admission admission = scheduler_.Admit(request, now_);
+    if (admission.refusal.has_value()) {
+      ++refused_;
+      Expect(!admission.displaced.has_value(), "refused and displaced at once");
+      Expect(admission.retry_delay > microseconds(0), "a refusal without a delay");
+      Expect(*admission.refusal != Refusal::kQueuedRequests || requests_before >= kMaxRequests,
+             "refused below the request limit");
+      Expect(*admission.refusal != Refusal::kQueuedTokens ||
+                 tokens_before + request.input_tokens > kMaxTokens,
+             "refused below the token limit");
+      Expect(*admission.refusal != Refusal::kDeadline ||
+                 (request.deadline != TimePoint::max() && AnyWaits()),
+             "refused for its deadline without need");
+      return;
+    }
+    ++accepted_;
+    ModelJob job;
+    job.request = request;
+    job.arrival = now_;
+    job.remaining = request.tokens;
+    job.in_order = request.tokens <= kBatchTokens;
+    job.forwards_left = static_cast<int>((request.tokens + kBatchTokens - 1) / kBatchTokens);
+    if (admission.displaced.has_value()) {
+      const auto victim = jobs_.find(*admission.displaced);
+      Expect(victim != jobs_.end() && victim->second.state == State::kWaiting &&
+                 !victim->second.begun && victim->second.counted,
+             "displaced a job that does not merely wait");
+      Expect(requests_before >= kMaxRequests || tokens_before + request.input_tokens > kMaxTokens,
+             "displaced a job while there is room");
+      if (victim != jobs_.end()) {
+        CheckVictim(victim->second, request);
+      }
+      End(*admission.displaced);
+      ++displaced_;
+    }
+    jobs_[request.id] = job;
+  }
+
+  void CheckVictim(const ModelJob& victim, const JobRequest& request) {
+    Expect(victim.request.priority >= request.priority, "displaced a job of higher priority");
+    Expect(victim.request.priority != request.priority || victim.request.client != request.client,
+           "displaced a job of the same client");
+  }
+
+  void Plan() {
+    if (has_planned_) {
+      return;
+    }
+    const std::optional<Turn> turn = scheduler_.Take(now_);
+    if (!turn.has_value()) {
+      Expect(!AnyWaits() ||
+                 (options_.batch_window > microseconds(0) && scheduler_.held_until() > now_ &&
+                  scheduler_.held_until() <= now_ + options_.batch_window),
+             "nothing to take although a job waits");
+      return;
+    }
+    CheckTurn(*turn);
+    planned_ = *turn;
+    has_planned_ = true;
+    for (const JobId id : turn->jobs) {
+      ModelJob& job = jobs_[id];
+      job.state = State::kTaken;
+    }
+    // The engine plans now; a job whose next part is known waits for it at once.
+    for (const JobId id : turn->jobs) {
+      ModelJob& job = jobs_[id];
+      if (job.forwards_left > 1 && Draw(4) != 0) {
+        job.remaining = std::max<int64_t>(job.remaining - kBatchTokens, 1);
+        job.more_waits = true;
+        job.in_order = false;
+        scheduler_.Continue(id, job.remaining);
+      }
+    }
+  }
+
+  void CheckTurn(const Turn& turn) {
+    Expect(!turn.jobs.empty(), "an empty turn");
+    int64_t tokens = 0;
+    int64_t bytes = 0;
+    for (const JobId id : turn.jobs) {
+      const auto job = jobs_.find(id);
+      if (job == jobs_.end() || !job->second.waits()) {
+        Expect(false, "took a job that does not wait");
+        return;
+      }
+      Expect(job->second.request.deadline > now_, "took an expired job");
+      tokens += std::min(job->second.remaining, kBatchTokens);
+      bytes += job->second.request.device_bytes;
+      const bool shares = !job->second.request.share_key.empty() && !job->second.begun &&
+                          job->second.request.tokens <= kBatchTokens;
+      Expect(turn.jobs.size() == 1 || (shares && job->second.request.share_key == turn.share_key),
+             "jobs together that may not share");
+    }
+    Expect(tokens <= kBatchTokens && tokens == turn.tokens, "the token budget of a turn");
+    Expect(turn.jobs.size() == 1 || bytes <= kBatchBytes, "the byte budget of a turn");
+    CheckOrder(turn);
+    CheckPriority(turn);
+  }
+
+  // Of one client and priority, no job goes before one that came earlier.
+  void CheckOrder(const Turn& turn) {
+    for (const JobId id : turn.jobs) {
+      const ModelJob& job = jobs_[id];
+      for (const auto& [other_id, other] : jobs_) {
+        const bool overtaken =
+            other_id < id && other.state == State::kWaiting && other.in_order && job.in_order &&
+            other.request.client == job.request.client &&
+            other.request.priority == job.request.priority &&
+            std::find(turn.jobs.begin(), turn.jobs.end(), other_id) == turn.jobs.end();
+        Expect(!overtaken, "a job overtook an earlier one of its client");
+      }
+    }
+  }
+
+  void CheckPriority(const Turn& turn) {
+    bool normal_waits = false;
+    bool impatient_waits = false;
+    for (const auto& [id, job] : jobs_) {
+      const bool stays =
+          job.waits() && std::find(turn.jobs.begin(), turn.jobs.end(), id) == turn.jobs.end();
+      const bool is_low = job.request.priority == Priority::kLow;
+      normal_waits |= stays && !is_low;
+      impatient_waits |= stays && is_low && now_ - job.arrival >= kPatience;
+    }
+    bool has_low = false;
+    for (const JobId id : turn.jobs) {
+      has_low |= jobs_[id].request.priority == Priority::kLow;
+    }
+    const ModelJob& first = jobs_[turn.jobs.front()];
+    const bool first_is_low = first.request.priority == Priority::kLow;
+    const bool first_is_impatient = first_is_low && now_ - first.arrival >= kPatience;
+    Expect(!has_low || !normal_waits || first_is_impatient, "a low job before a normal one");
+    // Whatever the load, of two turns one is for those whose patience is at an end.
+    turns_of_patience_missed_ =
+        impatient_waits && !first_is_low ? turns_of_patience_missed_ + 1 : 0;
+    Expect(turns_of_patience_missed_ <= 1 + returns_, "a low job starves");
+  }
+
+  void ReturnPlanned() {
+    if (!has_planned_) {
+      return;
+    }
+    scheduler_.Return(planned_);
+    has_planned_ = false;
+    ++returns_;
+    for (const JobId id : planned_.jobs) {
+      const auto job = jobs_.find(id);
+      if (job == jobs_.end()) {
+        continue;
+      }
+      if (job->second.more_waits) {
+        job->second.remaining += kBatchTokens;
+        job->second.more_waits = false;
+      }
+      if (job->second.begun || job->second.request.tokens > kBatchTokens) {
+        job->second.in_order = false;
+      }
+      job->second.state = State::kWaiting;
+    }
+  }
+
+  // As an engine does: what nobody waits for is never launched.
+  void Launch() {
+    if (!has_planned_ || has_running_) {
+      return;
+    }
+    Expire();
+    for (const JobId id : planned_.jobs) {
+      if (jobs_.find(id) == jobs_.end()) {
+        ReturnPlanned();
+        return;
+      }
+    }
+    scheduler_.Launch(planned_);
+    running_ = planned_;
+    has_running_ = true;
+    has_planned_ = false;
+    ++launched_;
+    for (const JobId id : running_.jobs) {
+      ModelJob& job = jobs_[id];
+      job.begun = true;
+      --job.forwards_left;
+      if (job.more_waits) {
+        job.more_waits = false;
+        job.state = State::kWaiting;
+      } else {
+        job.state = State::kRunning;
+        job.counted = false;
+      }
+    }
+  }
+
+  void Complete() {
+    if (!has_running_) {
+      return;
+    }
+    now_ += microseconds(1);
+    Expire();
+    scheduler_.RecordForward(running_.tokens, std::chrono::microseconds(1 + Draw(4)));
+    has_running_ = false;
+    for (const JobId id : running_.jobs) {
+      const auto job = jobs_.find(id);
+      if (job == jobs_.end() || job->second.state != State::kRunning) {
+        continue;
+      }
+      const bool goes_wrong = Draw(8) == 0;
+      if (job->second.forwards_left > 0 || goes_wrong) {
+        job->second.forwards_left = std::max(job->second.forwards_left, 1);
+        job->second.remaining =
+            std::min(job->second.request.tokens, job->second.forwards_left * kBatchTokens);
+        job->second.state = State::kWaiting;
+        job->second.in_order = false;
+        scheduler_.Continue(id, job->second.remaining);
+      } else {
+        scheduler_.Finish(id);
+        End(id);
+        ++answered_;
+      }
+    }
+  }
+
+  void CancelOne() {
+    if (next_id_ == 1) {
+      return;
+    }
+    const auto id = static_cast<JobId>(1 + Draw(static_cast<int64_t>(next_id_) - 1));
+    const bool lives = jobs_.find(id) != jobs_.end();
+    Expect(scheduler_.Cancel(id) == lives, "a cancellation that disagrees about who lives");
+    if (lives) {
+      ++cancelled_;
+      End(id);
+    }
+  }
+
+  void Expire() {
+    for (const JobId id : scheduler_.Expire(now_)) {
+      const auto job = jobs_.find(id);
+      Expect(job != jobs_.end() && job->second.request.deadline <= now_,
+             "expired a job that has time or has ended");
+      ++expired_;
+      End(id);
+    }
+    for (const auto& [id, job] : jobs_) {
+      Expect(job.request.deadline > now_, "a job outlived its deadline");
+    }
+  }
+
+  void End(JobId id) { Expect(jobs_.erase(id) == 1, "a job ended twice"); }
+
+  // Everything that was accepted ends, in bounded time.
+  void Finish() {
+    for (int round = 0; round < 400 && error_.empty() && !jobs_.empty(); ++round) {
+      now_ += microseconds(1);
+      Expire();
+      Plan();
+      Launch();
+      Complete();
+    }
+    Expect(jobs_.empty() && scheduler_.idle() && !scheduler_.has_waiting(), "a job never ends");
+    CheckCounts();
+    const Scheduler::Totals& totals = scheduler_.totals();
+    Expect(totals.accepted == accepted_ && totals.answered == answered_ &&
+               totals.displaced == displaced_ && totals.expired == expired_ &&
+               totals.cancelled == cancelled_ &&
+               totals.refused[0] + totals.refused[1] + totals.refused[2] == refused_,
+           "totals disagree with what happened");
+    Expect(accepted_ == answered_ + displaced_ + expired_ + cancelled_, "the law of totals");
+  }
+
+  bool AnyWaits() const {
+    return std::any_of(jobs_.begin(), jobs_.end(),
+                       [](const auto& job) { return job.second.waits(); });
+  }
+
+  int64_t CountedRequests() const {
+    return std::count_if(jobs_.begin(), jobs_.end(),
+                         [](const auto& job) { return job.second.counted; });
+  }
+
+  int64_t CountedTokens() const {
+    int64_t tokens = 0;
+    for (const auto& [id, job] : jobs_) {
+      tokens += job.counted ? job.request.input_tokens : 0;
+    }
+    return tokens;
+  }
+
+  void CheckCounts() {
+    const int64_t requests = CountedRequests();
+    const int64_t tokens = CountedTokens();
+    Expect(requests == scheduler_.queued_requests(Priority::kNormal) +
+                           scheduler_.queued_requests(Priority::kLow),
+           "the number of queued requests");
+    Expect(tokens == scheduler_.queued_tokens(), "the number of queued tokens");
+    Expect(requests <= kMaxRequests, "the request limit");
+    Expect(tokens <= kMaxTokens || requests == 1, "the token limit");
+    Expect(scheduler_.has_waiting() == AnyWaits(), "whether a job waits");
+  }
+
+  std::minstd_rand random_;
+  Scheduler::Options options_;
+  Scheduler scheduler_;
+  TimePoint now_ = TimePoint(std::chrono::seconds(1));
+  JobId next_id_ = 1;
+  std::map<JobId, ModelJob> jobs_;  // that have not ended
+  Turn planned_;
+  Turn running_;
+  bool has_planned_ = false;
+  bool has_running_ = false;
+  int turns_of_patience_missed_ = 0;
+  int returns_ = 0;
+  int64_t launched_ = 0;
+  int64_t accepted_ = 0;
+  int64_t answered_ = 0;
+  int64_t displaced_ = 0;
+  int64_t expired_ = 0;
+  int64_t cancelled_ = 0;
+  int64_t refused_ = 0;
+  std::string error_;
+};
+
+void RunEpisodes(uint32_t first_seed, int episodes, int steps) {
+  int64_t launched = 0;
+  for (int i = 0; i < episodes; ++i) {
+    const uint32_t seed = first_seed + static_cast<uint32_t>(i);
+    const Episode episode(seed, steps);
+    ASSERT_EQ(episode.error(), "") << "seed " << seed << ", steps " << steps;
+    launched += episode.launched();
+  }
+  std::cout << "seeds " << first_seed << " + " << episodes << ", " << steps << " steps each, "
+            << launched << " forwards\n";
+}
+
+TEST(SchedulerRandom, AMillionShortInterleavings) { RunEpisodes(1, 1'000'000, 16); }
+
+TEST(SchedulerRandom, ThousandLongInterleavings) { RunEpisodes(2'000'001, 1'000, 2'000); }
+
+}  // namespace
+}  // namespace canopy

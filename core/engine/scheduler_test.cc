@@ -1,0 +1,390 @@
+#include "core/engine/scheduler.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace canopy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr TimePoint kStart{std::chrono::seconds(100)};
+
+JobRequest Job(JobId id, const std::string& client, int64_t tokens,
+               const std::string& share_key = "") {
+  JobRequest request;
+  request.id = id;
+  request.client = client;
+  request.share_key = share_key;
+  request.tokens = tokens;
+  request.input_tokens = tokens;
+  return request;
+}
+
+class SchedulerTest : public ::testing::Test {
+ protected:
+  SchedulerTest() {
+    options_.max_batch_tokens = 100;
+    options_.max_queued_requests = 1'000;
+  }
+
+  Scheduler& scheduler() {
+    if (scheduler_ == nullptr) {
+      scheduler_ = std::make_unique<Scheduler>(options_);
+    }
+    return *scheduler_;
+  }
+
+  bool Admit(const JobRequest& request) {
+    return !scheduler().Admit(request, now_).refusal.has_value();
+  }
+
+  std::vector<JobId> Take() {
+    const std::optional<Turn> turn = scheduler().Take(now_);
+    return turn.has_value() ? turn->jobs : std::vector<JobId>{};
+  }
+
+  // Takes and launches until nothing waits; the job that led each turn.
+  std::vector<JobId> RunAll() {
+    std::vector<JobId> order;
+    while (const std::optional<Turn> turn = scheduler().Take(now_)) {
+      order.push_back(turn->jobs.front());
+      scheduler().Launch(*turn);
+    }
+    return order;
+  }
+
+  Scheduler::Options options_;
+  std::unique_ptr<Scheduler> scheduler_;
+  TimePoint now_ = kStart;
+};
+
+TEST_F(SchedulerTest, OneClientIsServedInOrder) {
+  for (JobId id = 1; id <= 5; ++id) {
+    EXPECT_TRUE(Admit(Job(id, "a", 10 * static_cast<int64_t>(id))));
+  }
+  EXPECT_THAT(RunAll(), ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST_F(SchedulerTest, ClientsAreServedInEqualTokens) {
+  // Ten times as many jobs do not buy more, nor do larger ones.
+  for (JobId id = 0; id < 400; ++id) {
+    Admit(Job(1'000 + id, "greedy", 10));
+  }
+  for (JobId id = 0; id < 40; ++id) {
+    Admit(Job(2'000 + id, "modest", 10));
+    Admit(Job(3'000 + id, "large", 40));
+  }
+  std::map<JobId, int64_t> served;
+  while (const std::optional<Turn> turn = scheduler().Take(now_)) {
+    served[turn->jobs.front() / 1'000] += turn->tokens;
+    if (served[2] == 400) {
+      break;
+    }
+    EXPECT_LE(std::abs(served[1] - served[2]), 10);
+    EXPECT_LE(std::abs(served[1] - served[3]), 40);
+  }
+}
+
+TEST_F(SchedulerTest, AClientThatWasAwayDoesNotSaveUp) {
+  for (JobId id = 1; id <= 40; ++id) {
+    Admit(Job(id, "steady", 10));
+  }
+  for (int i = 0; i < 20; ++i) {
+    Take();
+  }
+  for (JobId id = 101; id <= 110; ++id) {
+    Admit(Job(id, "late", 10));
+  }
+  std::vector<JobId> order = RunAll();
+  order.resize(20);
+  EXPECT_EQ(std::count_if(order.begin(), order.end(), [](JobId id) { return id > 100; }), 10);
+  EXPECT_LE(order[0] > 100 ? order[1] : order[0], 100) << "they alternate from the start";
+}
+
+// Clients that share each other's forwards lead one that cannot by two batches at most.
+TEST_F(SchedulerTest, SharingDoesNotStarveWhatRunsAlone) {
+  std::mt19937 random(7);
+  std::map<std::string, int64_t> served;
+  JobId next = 1;
+  std::map<JobId, std::string> client_of;
+  std::map<JobId, int64_t> tokens_of;
+  std::map<std::string, int> waiting;
+  for (int round = 0; round < 3'000; ++round) {
+    for (const std::string client : {"alone", "x", "y", "z"}) {
+      while (waiting[client] < 12) {
+        const JobRequest job = Job(next++, client, 1 + static_cast<int64_t>(random() % 60),
+                                   client == "alone" ? "" : "key");
+        ASSERT_TRUE(Admit(job));
+        client_of[job.id] = client;
+        tokens_of[job.id] = job.tokens;
+        ++waiting[client];
+      }
+    }
+    const Turn turn = *scheduler().Take(now_);
+    for (const JobId id : turn.jobs) {
+      served[client_of[id]] += tokens_of[id];
+      --waiting[client_of[id]];
+      scheduler().Finish(id);
+    }
+    for (const auto& [client, tokens] : served) {
+      ASSERT_LE(tokens - served["alone"], 200) << client << ", round " << round;
+    }
+  }
+}
+
+TEST_F(SchedulerTest, SmallJobsRunBetweenThePartsOfALargeOne) {
+  Admit(Job(1, "a", 300));
+  Turn part = *scheduler().Take(now_);
+  EXPECT_EQ(part.tokens, 100);
+  scheduler().Continue(1, 200);
+  scheduler().Launch(part);
+  Admit(Job(2, "a", 5));  // of the same client
+  Admit(Job(3, "b", 5));  // and of another
+  EXPECT_THAT(Take(), ElementsAre(3)) << "the other client has had nothing";
+  EXPECT_THAT(Take(), ElementsAre(2)) << "though it came after the next part";
+  Admit(Job(4, "a", 5));
+  part = *scheduler().Take(now_);
+  EXPECT_THAT(part.jobs, ElementsAre(1)) << "once a part, or it would starve";
+  scheduler().Launch(part);
+  scheduler().Continue(1, 100);
+  EXPECT_THAT(Take(), ElementsAre(4));
+  EXPECT_THAT(Take(), ElementsAre(1));
+  EXPECT_THAT(Take(), IsEmpty());
+}
+
+TEST_F(SchedulerTest, APlannedPartYieldsToASmallJobOnce) {
+  Admit(Job(1, "a", 300));
+  scheduler().Launch(*scheduler().Take(now_));
+  scheduler().Continue(1, 200);
+  Turn planned = *scheduler().Take(now_);
+  Admit(Job(2, "a", 5));
+  EXPECT_TRUE(scheduler().WouldChange(planned, 2));
+  scheduler().Return(planned);
+  EXPECT_THAT(Take(), ElementsAre(2));
+  planned = *scheduler().Take(now_);
+  EXPECT_THAT(planned.jobs, ElementsAre(1));
+  EXPECT_EQ(planned.tokens, 100);
+  Admit(Job(3, "a", 5));
+  EXPECT_FALSE(scheduler().WouldChange(planned, 3)) << "or it would starve";
+}
+
+TEST_F(SchedulerTest, APlannedPartYieldsThoughTheNextOneWaitsAlready) {
+  for (const std::string client : {"a", "b"}) {
+    SCOPED_TRACE(client);
+    scheduler_ = nullptr;
+    Admit(Job(1, "a", 400));
+    scheduler().Launch(*scheduler().Take(now_));
+    scheduler().Continue(1, 300);
+    const Turn planned = *scheduler().Take(now_);
+    scheduler().Continue(1, 200);
+    Admit(Job(2, client, 5));
+    EXPECT_TRUE(scheduler().WouldChange(planned, 2));
+    scheduler().Return(planned);
+    EXPECT_THAT(Take(), ElementsAre(2));
+    EXPECT_THAT(Take(), ElementsAre(1));
+  }
+}
+
+TEST_F(SchedulerTest, APlannedBatchGrows) {
+  Admit(Job(1, "a", 40, "k"));
+  const Turn planned = *scheduler().Take(now_);
+  Admit(Job(2, "b", 40, "k"));
+  Admit(Job(3, "b", 40, "other"));
+  Admit(Job(4, "b", 70, "k"));
+  EXPECT_TRUE(scheduler().WouldChange(planned, 2));
+  EXPECT_FALSE(scheduler().WouldChange(planned, 3));
+  EXPECT_FALSE(scheduler().WouldChange(planned, 4)) << "does not fit";
+  scheduler().Return(planned);
+  EXPECT_THAT(Take(), ElementsAre(1, 2));
+}
+
+TEST_F(SchedulerTest, OnlyJobsOfOneKeyRunTogether) {
+  Admit(Job(1, "a", 10, "k"));
+  Admit(Job(2, "b", 10));
+  Admit(Job(3, "c", 10, "k"));
+  Admit(Job(4, "d", 10, "other"));
+  Admit(Job(5, "e", 10, "k"));
+  EXPECT_THAT(Take(), ElementsAre(1, 3, 5));
+  EXPECT_THAT(Take(), ElementsAre(2));
+  EXPECT_THAT(Take(), ElementsAre(4));
+}
+
+TEST_F(SchedulerTest, TokensAndBytesBoundABatch) {
+  options_.max_batch_bytes = 50;
+  Admit(Job(1, "a", 60, "k"));
+  Admit(Job(2, "a", 40, "k"));
+  Admit(Job(3, "a", 1, "k"));
+  for (JobId id = 4; id <= 6; ++id) {
+    JobRequest job = Job(id, "a", 1, "k");
+    job.device_bytes = 25;
+    Admit(job);
+  }
+  JobRequest huge = Job(7, "a", 1, "k");
+  huge.device_bytes = 51;
+  Admit(huge);
+  EXPECT_THAT(Take(), ElementsAre(1, 2));
+  EXPECT_THAT(Take(), ElementsAre(3, 4, 5));
+  EXPECT_THAT(Take(), ElementsAre(6));
+  EXPECT_THAT(Take(), ElementsAre(7)) << "alone, rather than never";
+}
+
+TEST_F(SchedulerTest, LowPriorityWaitsUntilItsPatienceEnds) {
+  options_.low_priority_patience = microseconds(1'000);
+  JobRequest low = Job(1, "a", 10);
+  low.priority = Priority::kLow;
+  Admit(low);
+  low.id = 2;
+  Admit(low);
+  for (JobId id = 11; id <= 16; ++id) {
+    Admit(Job(id, "a", 10));
+  }
+  EXPECT_EQ(scheduler().queued_requests(Priority::kLow), 2);
+  EXPECT_THAT(Take(), ElementsAre(11));
+  now_ += microseconds(999);
+  EXPECT_THAT(Take(), ElementsAre(12));
+  now_ += microseconds(1);
+  EXPECT_THAT(Take(), ElementsAre(1));
+  EXPECT_THAT(Take(), ElementsAre(13)) << "every second forward, not all of them";
+  EXPECT_THAT(Take(), ElementsAre(2));
+}
+
+TEST_F(SchedulerTest, LowPriorityRunsWhenNothingElseWaits) {
+  JobRequest low = Job(1, "a", 10, "k");
+  low.priority = Priority::kLow;
+  Admit(low);
+  Admit(Job(2, "b", 10, "k"));
+  EXPECT_THAT(Take(), ElementsAre(2, 1)) << "joins where no normal one waits longer for it";
+  low.id = 3;
+  Admit(low);
+  Admit(Job(4, "c", 10, "k"));
+  Admit(Job(5, "d", 10));
+  EXPECT_THAT(Take(), ElementsAre(4));
+  EXPECT_THAT(Take(), ElementsAre(5));
+  EXPECT_THAT(Take(), ElementsAre(3));
+}
+
+TEST_F(SchedulerTest, AWindowHoldsABatchThatIsNotFull) {
+  options_.batch_window = microseconds(500);
+  Admit(Job(1, "a", 10, "k"));
+  EXPECT_THAT(Take(), IsEmpty());
+  EXPECT_EQ(scheduler().held_until(), kStart + microseconds(500));
+  now_ += microseconds(200);
+  Admit(Job(2, "b", 10, "k"));
+  EXPECT_THAT(Take(), IsEmpty());
+  now_ += microseconds(300);
+  EXPECT_THAT(Take(), ElementsAre(1, 2));
+  Admit(Job(3, "a", 60, "k"));
+  Admit(Job(4, "a", 60, "k"));
+  EXPECT_THAT(Take(), ElementsAre(3)) << "full";
+  Admit(Job(5, "b", 10));
+  scheduler().Cancel(4);
+  EXPECT_THAT(Take(), ElementsAre(5)) << "what runs alone has nothing to wait for";
+}
+
+TEST_F(SchedulerTest, AFullQueueKeepsItsShareForEachClient) {
+  options_.max_queued_requests = 4;
+  for (JobId id = 1; id <= 4; ++id) {
+    EXPECT_TRUE(Admit(Job(id, "greedy", 10)));
+  }
+  EXPECT_FALSE(Admit(Job(5, "greedy", 10)));
+  Scheduler::Admission admission = scheduler().Admit(Job(6, "modest", 10), now_);
+  EXPECT_FALSE(admission.refusal.has_value());
+  EXPECT_EQ(admission.displaced, JobId{4}) << "the newest of the greedy client";
+  EXPECT_GT(admission.retry_delay, microseconds(0));
+  EXPECT_EQ(scheduler().Admit(Job(7, "modest", 10), now_).displaced, JobId{3});
+  admission = scheduler().Admit(Job(8, "modest", 10), now_);
+  EXPECT_EQ(admission.refusal, Refusal::kQueuedRequests) << "they hold two each";
+  EXPECT_EQ(scheduler().totals().displaced, 2);
+  EXPECT_EQ(scheduler().totals().refused[0], 2);
+}
+
+TEST_F(SchedulerTest, ANormalJobTakesThePlaceOfALowOne) {
+  options_.max_queued_requests = 2;
+  JobRequest low = Job(1, "a", 10);
+  low.priority = Priority::kLow;
+  Admit(low);
+  low.id = 2;
+  Admit(low);
+  low.id = 3;
+  EXPECT_FALSE(Admit(low));
+  EXPECT_EQ(scheduler().Admit(Job(4, "a", 10), now_).displaced, JobId{2});
+}
+
+TEST_F(SchedulerTest, TheTokenLimitHolds) {
+  options_.max_queued_tokens = 100;
+  EXPECT_TRUE(Admit(Job(1, "a", 500))) << "nothing else waits";
+  EXPECT_EQ(scheduler().Admit(Job(2, "a", 1), now_).refusal, Refusal::kQueuedTokens);
+  const Turn turn = *scheduler().Take(now_);
+  scheduler().Continue(1, 400);
+  scheduler().Launch(turn);
+  EXPECT_FALSE(Admit(Job(3, "a", 1))) << "parts of it still wait";
+  for (int part = 0; part < 4; ++part) {
+    scheduler().Launch(*scheduler().Take(now_));
+    if (part < 3) {
+      scheduler().Continue(1, 100);
+    }
+  }
+  EXPECT_TRUE(Admit(Job(4, "a", 60)));
+}
+
+TEST_F(SchedulerTest, RetryDelaysFollowTheDrainRate) {
+  options_.max_queued_requests = 10;
+  for (JobId id = 1; id <= 10; ++id) {
+    Admit(Job(id, "a", 100));
+  }
+  EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(100'000))
+      << "nothing is known yet";
+  scheduler().RecordForward(100, std::chrono::milliseconds(50));
+  EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(250'000))
+      << "half of 1,000 tokens at 2,000 a second";
+  scheduler().RecordForward(1, std::chrono::hours(1));
+  EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(5'000'000));
+}
+
+TEST_F(SchedulerTest, ADeadlineThatCannotBeMetIsRefused) {
+  scheduler().RecordForward(100, std::chrono::milliseconds(100));
+  JobRequest hurried = Job(1, "a", 10);
+  hurried.deadline = now_ + std::chrono::milliseconds(1);
+  EXPECT_TRUE(Admit(hurried)) << "nothing is ahead: it may try";
+  for (JobId id = 2; id <= 9; ++id) {
+    Admit(Job(id, "a", 100));
+  }
+  JobRequest late = Job(20, "a", 90);
+  late.deadline = now_ + std::chrono::milliseconds(1'200);
+  EXPECT_EQ(scheduler().Admit(late, now_).refusal, Refusal::kDeadline) << "900 ms of 1,200 x 0.75";
+  late.deadline = now_ + std::chrono::milliseconds(1'400);
+  EXPECT_TRUE(Admit(late));
+  JobRequest other = Job(21, "b", 10);
+  other.deadline = now_ + std::chrono::milliseconds(100);
+  EXPECT_TRUE(Admit(other)) << "another client does not wait for the backlog of the first";
+}
+
+TEST_F(SchedulerTest, WhatNobodyWaitsForIsNotTaken) {
+  JobRequest job = Job(1, "a", 10);
+  job.deadline = now_ + microseconds(10);
+  Admit(job);
+  Admit(Job(2, "a", 10));
+  Admit(Job(3, "a", 10));
+  EXPECT_EQ(scheduler().next_deadline(), now_ + microseconds(10));
+  EXPECT_THAT(scheduler().Expire(now_ + microseconds(9)), IsEmpty());
+  now_ += microseconds(10);
+  EXPECT_THAT(scheduler().Expire(now_), ElementsAre(1));
+  EXPECT_TRUE(scheduler().Cancel(2));
+  EXPECT_FALSE(scheduler().Cancel(2));
+  EXPECT_THAT(Take(), ElementsAre(3));
+  EXPECT_EQ(scheduler().next_deadline(), TimePoint::max());
+}
+
+}  // namespace
+}  // namespace canopy

@@ -1,0 +1,65 @@
+// One ScoreRequest from its bytes to the bytes of its answer, whichever call brought it.
+//
+//   gRPC thread        Start decodes, checks and submits
+//   engine's threads   run it
+//   completion thread  encodes, then calls back
+#ifndef SERVER_SCORE_WORK_H_
+#define SERVER_SCORE_WORK_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/engine/engine.h"
+#include "core/engine/types.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/slice.h"
+#include "server/request_validator.h"
+#include "server/response_encoder.h"
+#include "server/service_context.h"
+
+namespace canopy::server {
+
+// Whom a request comes from, and until when.
+struct Caller {
+  std::string client;  // one connection
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+};
+
+// Must live until it has called back, and until Start has returned.
+class ScoreWork {
+ public:
+  // The bytes of a ScoreResponse, or why there is none.
+  using Callback = std::function<void(absl::StatusOr<grpc::ByteBuffer>)>;
+
+  explicit ScoreWork(ServiceContext* context) : context_(*context) {}
+  ScoreWork(const ScoreWork&) = delete;
+  ScoreWork& operator=(const ScoreWork&) = delete;
+
+  // Once. OK = `done` is called exactly once, on the completion thread. Errors as the contract
+  // gives them for the request.
+  absl::Status Start(Engine* engine, grpc::Slice message, const Caller& caller, Callback done);
+
+  // Nobody waits for the answer any more, which then comes at once. From any thread, at any time.
+  void Cancel();
+
+ private:
+  void Encode();
+
+  ServiceContext& context_;
+  RequestTimes times_;
+  grpc::Slice message_;
+  PreparedRequest request_;
+  Callback done_;
+  JobId job_id_ = 0;
+  std::atomic<Engine*> engine_{nullptr};  // once job_id_ is set
+  std::atomic<bool> cancelled_{false};
+  absl::StatusOr<ScoreResult> result_;
+};
+
+}  // namespace canopy::server
+
+#endif  // SERVER_SCORE_WORK_H_
