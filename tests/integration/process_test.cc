@@ -188,7 +188,7 @@ TEST(StartTest, WrongValuesStopItWithOneLineAndTwo) {
       {{}, "--model: at least one is needed"},
       {{"--model=reward", "--listen=0.0.0.0:0"}, "--insecure"},
       {{"--model=reward", "--admin_listen=127.0.0.1:0"}, "not built yet"},
-      {{"--model=reward", "--policy=measured"}, "one of: reference"},
+      {{"--model=reward", "--policy=fastest"}, "one of: auto, reference, measured"},
       {{"--model=reward", "--check_config", "extra"}, "unexpected argument 'extra'"},
   };
   for (const auto& [arguments, text] : cases) {
