@@ -69,7 +69,8 @@ absl::StatusOr<at::Tensor> EncodePathBatch(const TreeEncoder& encoder, const Pad
   const c10::InferenceMode inference;
   return EncodeBatch(
       [&encoder](const TreePlan& plan) { return encoder.Encode(plan, plan.endpoints); },
-      {encoder.config().hidden_size, encoder.options()}, padded, options, max_batch_tokens);
+      {encoder.config().hidden_size, encoder.options()}, padded, std::move(options),
+      max_batch_tokens);
 }
 
 absl::StatusOr<at::Tensor> EncodePathBatch(const TrainableEncoder& encoder,
@@ -78,7 +79,8 @@ absl::StatusOr<at::Tensor> EncodePathBatch(const TrainableEncoder& encoder,
                                            const TrainingOptions& training) {
   return EncodeBatch(
       [&](const TreePlan& plan) { return encoder.Encode(plan, plan.endpoints, training); },
-      {encoder.config().hidden_size, encoder.options()}, padded, options, max_batch_tokens);
+      {encoder.config().hidden_size, encoder.options()}, padded, std::move(options),
+      max_batch_tokens);
 }
 
 }  // namespace canopy
