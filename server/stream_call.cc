@@ -129,11 +129,10 @@ absl::Status StreamCall::Begin(const std::string& request_id, const grpc::Slice&
     absl::MutexLock lock(&mutex_);
     in_flight_.emplace(request_id, work);
   }
-  const absl::Status started =
-      work->Start((*serving)->engine, message, caller_,
-                  [this, request_id](absl::StatusOr<grpc::ByteBuffer> answer) {
-                    Complete(request_id, std::move(answer), true);
-                  });
+  absl::Status started = work->Start((*serving)->engine, message, caller_,
+                                     [this, request_id](absl::StatusOr<grpc::ByteBuffer> answer) {
+                                       Complete(request_id, std::move(answer), true);
+                                     });
   bool abandoned = false;
   {
     absl::MutexLock lock(&mutex_);

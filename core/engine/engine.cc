@@ -144,7 +144,7 @@ absl::Status Engine::Submit(ScoreJob job, Callback done) {
   request.device_bytes = estimate.device_bytes;
   request.deadline = job.deadline;
   auto run = std::make_unique<JobRun>(std::move(job), route, options_.max_batch_tokens, runner);
-  return pipeline_->Submit(std::move(request), std::move(run), std::move(done));
+  return pipeline_->Submit(request, std::move(run), std::move(done));
 }
 
 absl::StatusOr<RequestPlan> Engine::Plan(const ScoreJob& job) const {

@@ -86,7 +86,8 @@ Pipeline::~Pipeline() {
   planning_thread_.join();
 }
 
-absl::Status Pipeline::Submit(JobRequest request, std::unique_ptr<JobRun> run, Callback done) {
+absl::Status Pipeline::Submit(const JobRequest& request, std::unique_ptr<JobRun> run,
+                              Callback done) {
   const TimePoint now = Now();
   if (request.deadline <= now) {
     return DeadlineError();

@@ -50,7 +50,7 @@ class Pipeline {
 
   // OK = `done` will be called. UNAVAILABLE when draining, DEADLINE_EXCEEDED when the deadline has
   // passed, RESOURCE_EXHAUSTED with RetryAfter when the scheduler refuses.
-  absl::Status Submit(JobRequest request, std::unique_ptr<JobRun> run, Callback done);
+  absl::Status Submit(const JobRequest& request, std::unique_ptr<JobRun> run, Callback done);
   // Answers an unanswered job with CANCELLED.
   void Cancel(JobId id);
   void Drain();

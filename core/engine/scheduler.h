@@ -101,10 +101,10 @@ class Scheduler {
   void Launch(const Turn& turn);
 
   // The job, which must not be waiting, needs further forwards of `tokens` in all. It shares none.
-  void Continue(JobId job, int64_t tokens);
-  void Finish(JobId job);
+  void Continue(JobId id, int64_t tokens);
+  void Finish(JobId id);
   // False when it has ended.
-  bool Cancel(JobId job);
+  bool Cancel(JobId id);
   // Ends jobs whose deadline is not after `now`, waiting or not.
   std::vector<JobId> Expire(TimePoint now);
 
@@ -115,7 +115,7 @@ class Scheduler {
   // Whether taking again would give `turn` company or let others go before its large job. A hint.
   bool WouldChange(const Turn& turn, JobId arrived) const;
 
-  bool IsWaiting(JobId job) const;
+  bool IsWaiting(JobId id) const;
   bool has_waiting() const { return !queues_[0].empty() || !queues_[1].empty(); }
   bool idle() const { return jobs_.empty(); }
   TimePoint next_deadline() const;  // max = none
