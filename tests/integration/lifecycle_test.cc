@@ -1,5 +1,6 @@
 // What a server does around requests: loading, overload, deadlines, cancellation, drain, health,
 // metrics, reflection, faults of the device.
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <string>
@@ -191,19 +192,23 @@ TEST(DeadlineTest, WhatIsLateOrUnwantedNeverReachesTheDevice) {
   EXPECT_EQ(late.Wait(), Code::DEADLINE_EXCEEDED);
   cancelled.context.TryCancel();
   EXPECT_EQ(cancelled.Wait(), Code::CANCELLED);
-  AwaitMetric(metrics, "canopy_abandoned_requests_total{method=\"Score\"}", 2);
+  AwaitMetric(metrics, "canopy_requests_in_flight{method=\"Score\"}", 1);
 
   server.controls().gate.Open();
   EXPECT_EQ(running.Wait(), Code::OK);
   AwaitMetric(metrics, "canopy_requests_in_flight{method=\"Score\"}", 0);
   EXPECT_EQ(server.controls().forwards(), 1);
   const std::string page = Scrape(metrics);
-  for (const char* code : {"OK", "CANCELLED", "DEADLINE_EXCEEDED"}) {
-    EXPECT_EQ(MetricValue(page, absl::StrCat("canopy_requests_total{code=\"", code,
-                                             "\",method=\"Score\"}")),
-              1)
-        << code;
-  }
+  const auto count = [&](absl::string_view code) {
+    // Series that nobody counted in are not there.
+    return std::max(0.0, MetricValue(page, absl::StrCat("canopy_requests_total{code=\"", code,
+                                                        "\",method=\"Score\"}")));
+  };
+  EXPECT_EQ(count("OK"), 1);
+  // The late caller ends its call too, and may be heard before our own clock strikes.
+  EXPECT_EQ(count("CANCELLED") + count("DEADLINE_EXCEEDED"), 2);
+  EXPECT_GE(count("CANCELLED"), 1);
+  EXPECT_GE(MetricValue(page, "canopy_abandoned_requests_total{method=\"Score\"}"), 1);
 }
 
 TEST(DeadlineTest, DeadlinesFarAwayAreNone) {
@@ -247,16 +252,20 @@ TEST(DrainTest, CancelsWhatIsStillInFlightAfterTheGrace) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
   TestServer server(options);
+  const std::string metrics = server.server().metrics_address();
   server.controls().gate.Close();
   PendingCall running(&server);
   server.controls().gate.AwaitWaiter();
   PendingCall waiting(&server);
-  AwaitMetric(server.server().metrics_address(), kQueuedRequests, 1);
+  AwaitMetric(metrics, kQueuedRequests, 1);
   std::future<bool> drained =
       std::async(std::launch::async, [&] { return server.server().Drain(absl::Milliseconds(1)); });
   EXPECT_NE(waiting.Wait(), Code::OK);
-  server.controls().gate.Open();
   EXPECT_FALSE(drained.get());
+  AwaitMetric(metrics, "canopy_ended_requests_total{outcome=\"cancelled\"}", 2);
+  server.controls().gate.Open();
+  // The one that runs is not interrupted; the other never begins.
+  AwaitMetric(metrics, "canopy_forward_requests_count", 1);
   EXPECT_EQ(server.controls().forwards(), 1);
 }
 
