@@ -21,12 +21,12 @@ void CallGate::StartDraining() {
   }
 }
 
-void CallGate::AddDrainWatcher(const void* watcher, std::function<void()> drain) {
+void CallGate::AddDrainWatcher(const void* watcher, const std::function<void()>& drain) {
   absl::MutexLock lock(&mutex_);
   if (draining_) {
     drain();
   }
-  drain_watchers_.emplace(watcher, std::move(drain));
+  drain_watchers_.emplace(watcher, drain);
 }
 
 void CallGate::RemoveDrainWatcher(const void* watcher) {

@@ -32,7 +32,7 @@ class CallGate {
 
   // `drain` is called once when draining starts, or at once if it has; not after RemoveDrainWatcher
   // has returned. It must not call this object.
-  void AddDrainWatcher(const void* watcher, std::function<void()> drain)
+  void AddDrainWatcher(const void* watcher, const std::function<void()>& drain)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void RemoveDrainWatcher(const void* watcher) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -256,7 +256,7 @@ TEST_F(LoadDriverTest, VerifyModeCatchesEveryFault) {
     const int begin = server_.num_calls();
     server_.score = [this, begin, spoil = spoil](auto* context, const v1::ScoreRequest& request,
                                                  auto* response) {
-      const grpc::Status status = Answer(context, request, response);
+      grpc::Status status = Answer(context, request, response);
       if (server_.num_calls() - begin == 17) {
         spoil(response);
       }
@@ -290,7 +290,7 @@ TEST_F(LoadDriverTest, VerifyModeCatchesTheAnswerToAnotherRequest) {
 
 TEST_F(LoadDriverTest, AnswersAreCheckedWithoutVerifyingToo) {
   server_.score = [](auto* context, const v1::ScoreRequest& request, auto* response) {
-    const grpc::Status status = Answer(context, request, response);
+    grpc::Status status = Answer(context, request, response);
     response->mutable_results()->RemoveLast();
     return status;
   };

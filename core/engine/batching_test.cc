@@ -65,6 +65,7 @@ class BatchingTest : public ::testing::Test {
     auto batch = std::make_shared<PathBatch>();
     for (int question = 0; question < num_questions; ++question) {
       std::vector<std::vector<int32_t>> suffixes;
+      suffixes.reserve(static_cast<size_t>(num_candidates));
       for (int candidate = 0; candidate < num_candidates; ++candidate) {
         suffixes.push_back({Token(), Token(), Token()});
       }
@@ -163,6 +164,7 @@ TEST_F(BatchingTest, WaitingFusedJobsShareOneForwardAndTheirPrefixes) {
   const std::vector<int32_t> state = State(40);
   const auto first = Occupy();
   std::vector<std::unique_ptr<Call>> calls;
+  calls.reserve(10);
   for (int i = 0; i < 10; ++i) {
     calls.push_back(Submit(Fused(Batch(i % 2 == 0 ? state : State(20)), std::to_string(i))));
   }
@@ -241,6 +243,7 @@ TEST_F(BatchingTest, TheTokenBudgetBoundsASharedForward) {
   Start(options);
   const auto first = Occupy();
   std::vector<std::unique_ptr<Call>> calls;
+  calls.reserve(7);
   for (int i = 0; i < 7; ++i) {
     calls.push_back(Submit(Fused(Batch(State(10)))));  // 40 tokens as sent
   }
@@ -273,6 +276,7 @@ TEST_F(BatchingTest, JobsThatAreTooLargeTogetherRunAlone) {
   controls_->LimitSlots(60);
   const auto first = Occupy();
   std::vector<std::unique_ptr<Call>> calls;
+  calls.reserve(4);
   for (int i = 0; i < 4; ++i) {
     calls.push_back(Submit(Fused(Batch(State(15)))));
   }
@@ -288,6 +292,7 @@ TEST_F(BatchingTest, WhatIsCancelledLeavesASharedForwardBeforeItIsLaunched) {
   Start();
   const auto first = Occupy();
   std::vector<std::unique_ptr<Call>> calls;
+  calls.reserve(6);
   for (int i = 0; i < 6; ++i) {
     calls.push_back(Submit(Fused(Batch(State(10)))));
   }
@@ -370,10 +375,12 @@ TEST_F(BatchingTest, ManyThreadsCancelsAndDeadlinesEndEachJobOnce) {
   std::atomic<int> answers{0};
   std::atomic<int> accepted{0};
   std::vector<std::shared_ptr<const PathBatch>> batches;
+  batches.reserve(20);
   for (int i = 0; i < 20; ++i) {
     batches.push_back(Batch(State(i % 5 * 20), 1 + i % 4, 1 + i % 9));
   }
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
       std::mt19937 random(static_cast<uint32_t>(thread));
