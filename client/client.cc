@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "client/answer_check.h"
@@ -21,6 +22,14 @@ gpr_timespec DeadlineAfter(absl::Duration duration) {
                       gpr_time_from_nanos(absl::ToInt64Nanoseconds(duration), GPR_TIMESPAN));
 }
 
+// Enough that gRPC takes it as metadata; what it means is for those who read it.
+bool IsTraceparent(absl::string_view text) {
+  constexpr size_t kSize = 55;
+  return text.size() == kSize && absl::c_all_of(text, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == '-';
+         });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const Options& options) {
@@ -34,7 +43,8 @@ Client::Client(const Options& options, std::shared_ptr<grpc::Channel> channel)
     : options_(options), channel_(std::move(channel)), stub_(v1::Scorer::NewStub(channel_)) {}
 
 template <typename Request, typename Response>
-absl::StatusOr<Response> Client::Call(Method<Request, Response> method, const Request& request) {
+absl::StatusOr<Response> Client::Call(Method<Request, Response> method, const Request& request,
+                                      const CallOptions& options) {
   const size_t size_bytes = request.ByteSizeLong();
   if (size_bytes > static_cast<size_t>(options_.max_request_bytes)) {
     return absl::ResourceExhaustedError(absl::StrCat("request of ", size_bytes,
@@ -43,6 +53,13 @@ absl::StatusOr<Response> Client::Call(Method<Request, Response> method, const Re
   }
   grpc::ClientContext context;
   context.set_deadline(DeadlineAfter(options_.deadline));
+  if (!options.traceparent.empty()) {
+    if (!IsTraceparent(options.traceparent)) {
+      return absl::InvalidArgumentError(absl::StrCat("traceparent: '", options.traceparent,
+                                                     "' is not 00-TRACE-PARENT-FLAGS; not sent"));
+    }
+    context.AddMetadata("traceparent", options.traceparent);
+  }
   Response response;
   const grpc::Status status = ((*stub_).*method)(&context, request, &response);
   if (!status.ok()) {
@@ -51,8 +68,9 @@ absl::StatusOr<Response> Client::Call(Method<Request, Response> method, const Re
   return response;
 }
 
-absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request) {
-  absl::StatusOr<v1::ScoreResponse> response = Call(&v1::Scorer::Stub::Score, request);
+absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
+                                                const CallOptions& options) {
+  absl::StatusOr<v1::ScoreResponse> response = Call(&v1::Scorer::Stub::Score, request, options);
   if (response.ok()) {
     if (absl::Status status = CheckScoreResponse(request, *response); !status.ok()) {
       return status;
@@ -61,8 +79,9 @@ absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request)
   return response;
 }
 
-absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
-  absl::StatusOr<v1::ExplainResponse> response = Call(&v1::Scorer::Stub::Explain, request);
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request,
+                                                    const CallOptions& options) {
+  absl::StatusOr<v1::ExplainResponse> response = Call(&v1::Scorer::Stub::Explain, request, options);
   if (response.ok()) {
     if (absl::Status status = CheckExplainResponse(request, *response); !status.ok()) {
       return status;

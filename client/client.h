@@ -5,7 +5,8 @@
 // deadline; a server that sends grpc-retry-pushback-ms sets the delay itself or, with -1, ends the
 // retries. Calls are pure, so repeating one is safe.
 //
-// Errors: RESOURCE_EXHAUSTED for a request over max_request_bytes (nothing is sent); DATA_LOSS for
+// Errors: RESOURCE_EXHAUSTED for a request over max_request_bytes and INVALID_ARGUMENT for a
+// traceparent that is none (nothing is sent); DATA_LOSS for
 // an answer that does not fit the request; otherwise the server's code with its details
 // (client/error_details.h), UNAVAILABLE when there is no server, DEADLINE_EXCEEDED.
 #ifndef CLIENT_CLIENT_H_
@@ -26,6 +27,13 @@ namespace canopy::client {
 // As grpc.health.v1.HealthCheckResponse.ServingStatus.
 enum class Health { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };
 
+// What one call sends beside its request.
+struct CallOptions {
+  // W3C Trace Context's header of the caller's span, as "00-TRACE-PARENT-FLAGS" in lower-case hex;
+  // '' = none. The server writes it to its log.
+  std::string traceparent;
+};
+
 // Thread-safe: one client, and so one connection to each server, for all threads.
 class Client {
  public:
@@ -34,8 +42,10 @@ class Client {
   // INVALID_ARGUMENT for wrong options. Does not connect: the first call does.
   static absl::StatusOr<std::unique_ptr<Client>> Create(const Options& options);
 
-  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request);
-  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
+  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request,
+                                          const CallOptions& options = {});
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request,
+                                              const CallOptions& options = {});
   absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);
   absl::StatusOr<v1::ListModelsResponse> ListModels();
 
@@ -53,7 +63,8 @@ class Client {
   Client(const Options& options, std::shared_ptr<grpc::Channel> channel);
 
   template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request);
+  absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request,
+                                const CallOptions& options = {});
 
   const Options options_;
   const std::shared_ptr<grpc::Channel> channel_;

@@ -79,6 +79,27 @@ class ClientTest : public ::testing::Test {
   Client::Options options_;
 };
 
+TEST_F(ClientTest, SendsTheTraceOfTheCallerOrNothing) {
+  constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  std::string sent;
+  server_.score = [&sent](grpc::ServerContext* context, const v1::ScoreRequest& /*request*/,
+                          v1::ScoreResponse* response) {
+    const auto& metadata = context->client_metadata();
+    const auto found = metadata.find("traceparent");
+    sent =
+        found == metadata.end() ? "none" : std::string(found->second.data(), found->second.size());
+    *response = SampleResponse();
+    return grpc::Status::OK;
+  };
+  const auto client = Client::Create(options_);
+  ASSERT_TRUE(client.ok());
+  EXPECT_TRUE((*client)->Score(SampleRequest(), {kTraceparent}).ok());
+  EXPECT_EQ(sent, kTraceparent);
+  EXPECT_TRUE((*client)->Score(SampleRequest()).ok());
+  EXPECT_EQ(sent, "none");
+  EXPECT_TRUE(absl::IsInvalidArgument((*client)->Score(SampleRequest(), {"00-\n"}).status()));
+}
+
 TEST_F(ClientTest, ReturnsTheServersAnswer) {
   const absl::StatusOr<v1::ScoreResponse> response = Score();
   ASSERT_TRUE(response.ok()) << response.status();

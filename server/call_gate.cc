@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "core/base/status_details.h"
 
 namespace canopy::server {
 
@@ -37,10 +38,11 @@ void CallGate::RemoveDrainWatcher(const void* watcher) {
 absl::StatusOr<const ServingState*> CallGate::Enter() {
   absl::MutexLock lock(&mutex_);
   if (draining_) {
-    return absl::UnavailableError("this server is shutting down");
+    return WithErrorReason(absl::UnavailableError("this server is shutting down"), "DRAINING");
   }
   if (state_ == nullptr) {
-    return absl::UnavailableError("this server is still loading its models");
+    return WithErrorReason(absl::UnavailableError("this server is still loading its models"),
+                           "LOADING");
   }
   ++inside_;
   return state_.get();

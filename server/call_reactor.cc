@@ -1,6 +1,10 @@
 #include "server/call_reactor.h"
 
+#include <iterator>
+#include <string>
+
 #include "server/grpc_status.h"
+#include "server/trace_context.h"
 
 namespace canopy::server {
 namespace {
@@ -32,7 +36,10 @@ void CallReactor::Answer(const absl::Status& status) {
   if (error.retry_pushback_ms.has_value()) {
     call_.AddTrailingMetadata(kRetryPushbackTrailer, *error.retry_pushback_ms);
   }
-  context_.metrics.CallFinished(method_, error.status.error_code());
+  context_.metrics.CallFinished(method_, error.status.error_code(), error.reason);
+  if (context_.request_log.Wants(error)) {
+    Log(error);
+  }
   CallGate& gate = context_.gate;
   const bool entered = entered_;
   Finish(error.status);
@@ -41,10 +48,30 @@ void CallReactor::Answer(const absl::Status& status) {
   }
 }
 
+void CallReactor::Log(const WireError& error) {
+  const std::string peer = call_.peer();
+  RequestRecord record;
+  record.method = method_;
+  record.traceparent = FindMetadata(call_, kTraceparentKey);
+  record.peer = peer;
+  record.total_ms = total_.ElapsedMs();
+  Describe(&record);
+  if (const std::string id = context_.request_log.Write(record, error); !id.empty()) {
+    call_.AddTrailingMetadata(kRequestIdTrailer, id);
+  }
+}
+
 void CallReactor::OnCancel() {
   cancelled_.store(true);
   context_.metrics.CallAbandoned(method_);
   Abandoned();
+}
+
+absl::string_view FindMetadata(const grpc::CallbackServerContext& call, const char* key) {
+  const auto [first, last] = call.client_metadata().equal_range(key);
+  return first == last || std::next(first) != last
+             ? absl::string_view()
+             : absl::string_view(first->second.data(), first->second.size());
 }
 
 std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerContext& call) {

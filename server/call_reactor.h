@@ -7,12 +7,17 @@
 #include <chrono>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "core/base/stopwatch.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/score_work.h"
 #include "server/service_context.h"
 
 namespace canopy::server {
+
+// The value of a client's metadata; '' when it is not there, or more than once.
+absl::string_view FindMetadata(const grpc::CallbackServerContext& call, const char* key);
 
 // The client's deadline on the monotonic clock; max = none.
 std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerContext& call);
@@ -35,17 +40,21 @@ class CallReactor : public grpc::ServerUnaryReactor {
   ServiceContext& context() const { return context_; }
   // Whether the client is gone or its deadline has passed, as far as gRPC has noticed.
   bool cancelled() const { return cancelled_.load(); }
+  // What the call's log line adds to its method, peer and time.
+  virtual void Describe(RequestRecord* /*record*/) const {}
   // Called once cancelled() has become true, unless the call is answered before; from any thread.
   virtual void Abandoned() {}
   Caller caller() const { return {call_.peer(), DeadlineOf(call_)}; }
 
  private:
+  void Log(const WireError& error);
   void OnCancel() override;
   void OnDone() override { delete this; }
 
   const Method method_;
   grpc::CallbackServerContext& call_;
   ServiceContext& context_;
+  const Stopwatch total_;
   std::atomic<bool> cancelled_{false};
   bool entered_ = false;
 };

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/logging.h"
 #include "core/base/status_details.h"
@@ -52,17 +53,25 @@ bool IsContractCode(absl::StatusCode code) {
   }
 }
 
-// Sixteen hex digits, different for each error of a process and unlikely to meet another's.
-std::string NextErrorId() {
-  static const uint64_t process_bits = (uint64_t{std::random_device()()} << 32);
-  static std::atomic<uint32_t> counter{0};
-  return absl::StrFormat("%016x", process_bits | counter.fetch_add(1, std::memory_order_relaxed));
+// The id of the log line that was written for `status`; where the log has had enough of them, of
+// the last one that was: an id that a client got is always there to be found.
+std::string LogInternalError(const absl::Status& status) {
+  static absl::Mutex mutex(absl::kConstInit);
+  static auto* const last_id = new std::string();
+  absl::MutexLock lock(&mutex);
+  const std::string id = NewId();
+  if (LogError("internal_error", {{"id", id}, {"error", status.ToString()}})) {
+    *last_id = id;
+  }
+  return *last_id;
 }
 
-grpc::Status InternalError(const absl::Status& status) {
-  const std::string id = NextErrorId();
-  LogError("internal_error", {{"id", id}, {"error", status.ToString()}});
-  return {grpc::StatusCode::INTERNAL, absl::StrCat("internal error ", id)};
+WireError InternalError(const absl::Status& status) {
+  WireError error;
+  error.internal_id = LogInternalError(status);
+  error.status =
+      grpc::Status(grpc::StatusCode::INTERNAL, absl::StrCat("internal error ", error.internal_id));
+  return error;
 }
 
 // One line of at most kMaxStatusMessageBytes: libraries put traces behind the first line.
@@ -85,6 +94,12 @@ void AddDetail(const google::protobuf::Message& detail, google::rpc::Status* det
 }
 
 }  // namespace
+
+std::string NewId() {
+  static const uint64_t process_bits = (uint64_t{std::random_device()()} << 32);
+  static std::atomic<uint32_t> counter{0};
+  return absl::StrFormat("%016x", process_bits | counter.fetch_add(1, std::memory_order_relaxed));
+}
 
 absl::Status WithDetail(absl::Status status, const google::protobuf::MessageLite& detail) {
   status.SetPayload(absl::StrCat(kTypeUrlPrefix, detail.GetTypeName()),
@@ -117,7 +132,7 @@ WireError ToWireError(const absl::Status& status) {
     return {};
   }
   if (!IsContractCode(status.code())) {
-    return {InternalError(status), std::nullopt};
+    return InternalError(status);
   }
   const std::string message = WireMessage(status.message());
   WireError error;
@@ -141,9 +156,10 @@ WireError ToWireError(const absl::Status& status) {
   } else if (status.code() == absl::StatusCode::kResourceExhausted) {
     error.retry_pushback_ms = "-1";
   }
-  if (const std::string reason = ErrorReason(status); !reason.empty()) {
+  error.reason = ErrorReason(status);
+  if (!error.reason.empty()) {
     google::rpc::ErrorInfo info;
-    info.set_reason(reason);
+    info.set_reason(error.reason);
     info.set_domain(kErrorDomain);
     AddDetail(info, &details);
   }

@@ -33,8 +33,13 @@ absl::Status UnknownModelError(absl::string_view name, absl::Span<const std::str
 // Text from a client, fit for an error or a log line: printable, at most 128 bytes of it.
 std::string QuotedForError(absl::string_view text);
 
+// Sixteen hex digits, different for each of a process and unlikely to meet another's.
+std::string NewId();
+
 struct WireError {
   grpc::Status status;
+  std::string reason;       // as ErrorReason gives it; '' = none
+  std::string internal_id;  // in the log line of an INTERNAL error; '' for others
   // Value of the trailer grpc-retry-pushback-ms: a delay, or "-1" = a retry is of no use.
   std::optional<std::string> retry_pushback_ms;
 };

@@ -1,5 +1,5 @@
-// Everything that Prometheus sees of this server. Names are canopy_*, times are seconds, label
-// values come from closed sets: nothing that a client sends becomes one.
+// What this server counts, for Prometheus. metric_table.h declares the metrics; this is where
+// events of the server become their values.
 #ifndef SERVER_METRICS_H_
 #define SERVER_METRICS_H_
 
@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
@@ -14,24 +15,22 @@
 #include "core/engine/engine_stats.h"
 #include "core/engine/types.h"
 #include "grpcpp/support/status_code_enum.h"
-#include "prometheus/counter.h"
-#include "prometheus/family.h"
-#include "prometheus/gauge.h"
-#include "prometheus/histogram.h"
-#include "prometheus/labels.h"
-#include "prometheus/registry.h"
+#include "server/metric_labels.h"
+#include "server/metric_registry.h"
 
 namespace canopy::server {
 
-enum class Method { kScore, kScoreStream, kExplain, kGetModel, kListModels };
-
-// One answered Score call, for counters and stage histograms.
+// One answered Score call, for counters, stage histograms and the request's log line.
 struct ScoreObservation {
+  std::shared_ptr<const ModelInfo> model;
   PlanCounts counts;
   Route route;
   int64_t computed_tokens = 0;
+  int64_t questions = 0;
   int64_t paths = 0;
   int64_t unscored_paths = 0;
+  int32_t parts = 0;
+  int32_t batch_requests = 0;
   Priority priority = Priority::kNormal;
   double decode_ms = 0;
   StageTimes stages;
@@ -39,82 +38,60 @@ struct ScoreObservation {
   double total_ms = 0;
 };
 
+// What an engine shows when it is asked.
+struct EngineSnapshot {
+  EngineStats stats;
+  GraphUse graphs;
+  DeviceMemory memory;
+  std::vector<std::shared_ptr<const ModelInfo>> models;
+};
+
 // Thread-safe.
 class Metrics {
  public:
-  Metrics();
+  // `enabled` = somebody may read them; otherwise nothing is counted.
+  explicit Metrics(bool enabled) : enabled_(enabled) {}
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
   void CallStarted(Method method);
-  void CallFinished(Method method, grpc::StatusCode code);
+  // `reason` as ErrorReason gives it; '' = none.
+  void CallFinished(Method method, grpc::StatusCode code, absl::string_view reason);
   // One request of a ScoreStream was answered.
-  void StreamRequestFinished(grpc::StatusCode code);
+  void StreamRequestFinished(grpc::StatusCode code, absl::string_view reason);
   // The client of an unanswered call went away, or its deadline passed.
   void CallAbandoned(Method method);
   // A connection was turned away because descriptors are scarce.
-  void ConnectionRefused() { refused_connections_.Increment(); }
+  void ConnectionRefused();
   void Observe(const ScoreObservation& observation);
   // A forward has run. `max_batch_tokens` is what it may compute.
   void ObserveForward(const ForwardRecord& forward, int64_t max_batch_tokens);
 
   // Shown as they are from now on.
-  void SetBuild(absl::string_view version);
-  void SetModel(const ModelInfo& model);
-  void SetLimit(absl::string_view name, int64_t value);
+  void SetBuild(absl::string_view version) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetLimit(absl::string_view name, int64_t value) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetReady(bool ready);
   // Asked at each scrape; must stay callable as long as this object lives.
-  void SetGraphSource(std::function<GraphUse()> graphs) ABSL_LOCKS_EXCLUDED(mutex_);
-  void SetEngineSource(std::function<EngineStats()> stats) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetEngineSource(std::function<EngineSnapshot()> source) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Everything in Prometheus' text format.
   std::string Render() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  prometheus::Counter& AddCounter(const char* name, const char* help);
-  prometheus::Gauge& AddGauge(const char* name, const char* help);
-  prometheus::Histogram& AddStage(const char* name, const char* help,
-                                  const prometheus::Labels& labels = {});
-  void ShowEngine(const EngineStats& stats) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountError(grpc::StatusCode code, absl::string_view reason);
+  void ObserveStage(Metric metric, double milliseconds, size_t label = 0);
+  // Brings a counter of ours up to what others counted.
+  void Raise(Metric metric, size_t label, double value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ShowEngine(const EngineSnapshot& engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ShowModels(const EngineSnapshot& engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ShowProcess() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::unique_ptr<prometheus::Registry> registry_;
-  prometheus::Family<prometheus::Counter>& requests_;
-  prometheus::Family<prometheus::Counter>& stream_requests_;
-  prometheus::Family<prometheus::Gauge>& in_flight_;
-  prometheus::Family<prometheus::Counter>& abandoned_;
-  prometheus::Family<prometheus::Counter>& routes_;
-  prometheus::Family<prometheus::Gauge>& limits_;
-  prometheus::Family<prometheus::Gauge>& models_;
-  prometheus::Family<prometheus::Gauge>& build_;
-  prometheus::Gauge& cuda_graphs_;
-  prometheus::Gauge& cuda_graph_bytes_;
-  prometheus::Gauge& queued_normal_;
-  prometheus::Gauge& queued_low_;
-  prometheus::Gauge& queued_tokens_;
-  prometheus::Counter& accepted_;
-  prometheus::Family<prometheus::Counter>& ended_;
-  prometheus::Family<prometheus::Counter>& refused_;
-  prometheus::Counter& device_busy_;
-  prometheus::Counter& device_wasted_;
-  prometheus::Histogram& forward_requests_;
-  prometheus::Histogram& forward_fill_;
-  prometheus::Counter& refused_connections_;
-  prometheus::Counter& paths_;
-  prometheus::Counter& unscored_paths_;
-  prometheus::Counter& path_tokens_;
-  prometheus::Counter& input_tokens_;
-  prometheus::Counter& unique_tokens_;
-  prometheus::Counter& computed_tokens_;
-  prometheus::Histogram& decode_;
-  prometheus::Histogram& queue_normal_;
-  prometheus::Histogram& queue_low_;
-  prometheus::Histogram& plan_;
-  prometheus::Histogram& device_;
-  prometheus::Histogram& encode_;
-  prometheus::Histogram& total_;
+  const bool enabled_;
+  MetricRegistry registry_;
 
-  absl::Mutex mutex_;
-  std::function<GraphUse()> graph_source_ ABSL_GUARDED_BY(mutex_);
-  std::function<EngineStats()> engine_source_ ABSL_GUARDED_BY(mutex_);
+  absl::Mutex mutex_;  // one page at a time
+  std::function<EngineSnapshot()> engine_source_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const ModelInfo>> shown_models_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace canopy::server

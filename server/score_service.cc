@@ -51,6 +51,10 @@ class ScoreCall final : public CallReactor {
   }
 
  private:
+  void Describe(RequestRecord* record) const override {
+    record->request_id = work_.request_id();
+    record->scored = work_.observation();
+  }
   // gRPC also cancels a call whose deadline passes; the engine tells the two apart.
   void Abandoned() override { work_.Cancel(); }
 
@@ -77,12 +81,18 @@ class ExplainCall final : public CallReactor {
       return;
     }
     if (!context().explains.Schedule([this] { Run(); })) {
-      Answer(WithRetryAfter(absl::ResourceExhaustedError("too many Explain calls wait"),
-                            kExplainRetryDelay));
+      Answer(WithErrorReason(
+          WithRetryAfter(absl::ResourceExhaustedError("too many Explain calls wait"),
+                         kExplainRetryDelay),
+          "EXPLAIN_BUSY"));
     }
   }
 
  private:
+  void Describe(RequestRecord* record) const override {
+    record->request_id = FindRequestId(fields_.request);
+  }
+
   absl::Status Prepare() {
     absl::StatusOr<ExplainFields> fields = ReadExplainRequest(ViewOf(message_));
     if (!fields.ok()) {

@@ -5,7 +5,6 @@
 
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
-#include "server/message_bytes.h"
 #include "server/model_lookup.h"
 
 namespace canopy::server {
@@ -52,11 +51,15 @@ void ScoreWork::Encode() {
     return;
   }
   ScoreResult& result = *result_;
-  ScoreObservation observation;
+  ScoreObservation& observation = observation_.emplace();
+  observation.model = result.model;
   observation.counts = result.counts;
   observation.route = result.route;
   observation.computed_tokens = result.computed_tokens;
+  observation.questions = request_.head.counts.questions;
   observation.paths = static_cast<int64_t>(result.finite.size());
+  observation.parts = result.parts;
+  observation.batch_requests = result.batch_requests;
   observation.priority = request_.job.priority;
   observation.decode_ms = times_.decode_ms;
   observation.stages = result.times;

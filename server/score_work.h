@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -17,6 +18,9 @@
 #include "core/engine/types.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/slice.h"
+#include "server/message_bytes.h"
+#include "server/metrics.h"
+#include "server/request_log.h"
 #include "server/request_validator.h"
 #include "server/response_encoder.h"
 #include "server/service_context.h"
@@ -46,6 +50,14 @@ class ScoreWork {
   // Nobody waits for the answer any more, which then comes at once. From any thread, at any time.
   void Cancel();
 
+  // What the log says of the request, once it was answered: its id ('' = none), and what was
+  // observed, null unless it was scored.
+  absl::string_view request_id() const { return FindRequestId(ViewOf(message_)); }
+  const ScoreObservation* observation() const {
+    return observation_.has_value() ? &*observation_ : nullptr;
+  }
+  double elapsed_ms() const { return times_.total.ElapsedMs(); }
+
  private:
   void Encode();
 
@@ -58,6 +70,7 @@ class ScoreWork {
   std::atomic<Engine*> engine_{nullptr};  // once job_id_ is set
   std::atomic<bool> cancelled_{false};
   absl::StatusOr<ScoreResult> result_;
+  std::optional<ScoreObservation> observation_;
 };
 
 }  // namespace canopy::server

@@ -60,8 +60,9 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
 
 Server::Server(const ServerOptions& options)
     : options_(options),
+      metrics_(/*enabled=*/!options.metrics_listen.empty()),
       context_(std::make_unique<ServiceContext>(options.limits, options.max_stream_in_flight,
-                                                &gate_, &metrics_)),
+                                                options.log_requests, &gate_, &metrics_)),
       service_(std::make_unique<ScoreService>(context_.get())) {
   metrics_.SetBuild(kVersion);
 }
@@ -109,18 +110,24 @@ absl::Status Server::LoadModels(const ModelLoader& loader) {
 
 void Server::Serve() {
   const LimitMap limits = options_.Limits();
+  std::vector<LogField> fields;
   for (const auto& [name, value] : limits) {
     metrics_.SetLimit(name, value);
-    LogInfo("limit", {{"name", name}, {"value", value}});
+    fields.emplace_back(name, value);
   }
-  for (const auto& info : engine_->models()) {
-    metrics_.SetModel(*info);
-  }
-  metrics_.SetGraphSource([engine = engine_.get()] { return engine->graphs(); });
-  metrics_.SetEngineSource([engine = engine_.get()] { return engine->stats(); });
+  LogInfo("limits", fields);
+  metrics_.SetEngineSource([engine = engine_.get()] {
+    return EngineSnapshot{engine->stats(), engine->graphs(), engine->device_memory(),
+                          engine->models()};
+  });
   gate_.Open({engine_.get(), limits});
-  health_.SetReady(true);
+  SetReady(true);
   LogInfo("serving", {{"address", address()}, {"version", kVersion}});
+}
+
+void Server::SetReady(bool ready) {
+  health_.SetReady(ready);
+  metrics_.SetReady(ready);
 }
 
 bool Server::CheckHealth() {
@@ -128,11 +135,12 @@ bool Server::CheckHealth() {
     return true;
   }
   health_.SetDead();
+  metrics_.SetReady(false);
   return false;
 }
 
 bool Server::Drain(absl::Duration timeout) {
-  health_.SetReady(false);
+  SetReady(false);
   gate_.StartDraining();
   const bool finished = gate_.AwaitIdle(timeout);
   // Ends the connections; what is still in flight is cancelled.

@@ -73,6 +73,7 @@ class Server {
  private:
   explicit Server(const ServerOptions& options);
   absl::Status Listen();
+  void SetReady(bool ready);
 
   ServerOptions options_;
   Metrics metrics_;

@@ -110,6 +110,11 @@ ABSL_FLAG(int64_t, low_priority_patience_ms,
 ABSL_FLAG(bool, share_across_tenants, false,
           "Let equal prefixes of different tenants share computation.");
 ABSL_FLAG(std::string, log_format, "text", "Log lines on stderr: text or json.");
+ABSL_FLAG(std::string, log_requests, "errors",
+          "Answered requests that get a log line: none, errors or all.");
+ABSL_FLAG(int32_t, log_lines_per_second, Defaults().log_lines_per_second,
+          "Log lines of one event in a second; the next one says how many were left out; 0 = no "
+          "limit.");
 ABSL_FLAG(int32_t, drain_seconds, absl::ToInt64Seconds(Defaults().drain_timeout),
           "Seconds that calls in flight get after SIGTERM or SIGINT before they are cancelled.");
 ABSL_FLAG(bool, check_config, false, "Check the flags, load the models, and exit.");
@@ -339,6 +344,14 @@ absl::Status ReadProcess(ServerOptions* options) {
       options->log_format,
       Choose<LogFormat>("log_format", absl::GetFlag(FLAGS_log_format),
                         {{"text", LogFormat::kText}, {"json", LogFormat::kJson}}));
+  CANOPY_ASSIGN_OR_RETURN(options->log_requests,
+                          Choose<LogRequests>("log_requests", absl::GetFlag(FLAGS_log_requests),
+                                              {{"none", LogRequests::kNone},
+                                               {"errors", LogRequests::kErrors},
+                                               {"all", LogRequests::kAll}}));
+  options->log_lines_per_second = absl::GetFlag(FLAGS_log_lines_per_second);
+  CANOPY_RETURN_IF_ERROR(
+      CheckRange("log_lines_per_second", options->log_lines_per_second, 0, 1'000'000));
   const int32_t drain_seconds = absl::GetFlag(FLAGS_drain_seconds);
   CANOPY_RETURN_IF_ERROR(CheckRange("drain_seconds", drain_seconds, 0, 86'400));
   options->drain_timeout = absl::Seconds(drain_seconds);

@@ -13,6 +13,7 @@
 #include "core/base/logging.h"
 #include "core/tree/route.h"
 #include "server/model_message.h"
+#include "server/request_log.h"
 #include "server/request_validator.h"
 
 namespace canopy::server {
@@ -62,6 +63,8 @@ struct ServerOptions {
   bool share_across_tenants = false;  // prefixes of different tenants may meet
 
   LogFormat log_format = LogFormat::kText;
+  LogRequests log_requests = LogRequests::kErrors;
+  int32_t log_lines_per_second = kDefaultLogLinesPerSecond;  // of one event; 0 = no limit
   absl::Duration drain_timeout = absl::Seconds(30);  // for calls in flight when told to stop
 
   // What to do instead of serving.

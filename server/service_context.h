@@ -7,6 +7,7 @@
 
 #include "server/call_gate.h"
 #include "server/metrics.h"
+#include "server/request_log.h"
 #include "server/request_validator.h"
 #include "server/worker_thread.h"
 
@@ -17,10 +18,11 @@ struct ServiceContext {
   // Plans of Explain hold memory while they wait: a few are as many as people look at.
   static constexpr size_t kMaxWaitingExplains = 16;
 
-  ServiceContext(const RequestLimits& limits, int32_t max_in_flight, CallGate* call_gate,
-                 Metrics* all_metrics)
+  ServiceContext(const RequestLimits& limits, int32_t max_in_flight, LogRequests logged_requests,
+                 CallGate* call_gate, Metrics* all_metrics)
       : request_limits(limits),
         max_stream_in_flight(max_in_flight),
+        request_log(logged_requests),
         gate(*call_gate),
         metrics(*all_metrics),
         completions(0),
@@ -28,6 +30,7 @@ struct ServiceContext {
 
   const RequestLimits request_limits;
   const int32_t max_stream_in_flight;  // unanswered requests of one stream
+  const RequestLog request_log;
   CallGate& gate;
   Metrics& metrics;
   WorkerThread completions;

@@ -9,6 +9,7 @@
 #include "server/grpc_status.h"
 #include "server/message_bytes.h"
 #include "server/request_head.h"
+#include "server/trace_context.h"
 #include "server/violations.h"
 
 namespace canopy::server {
@@ -34,7 +35,9 @@ absl::Status RequestIdError(const std::string& text) {
 }  // namespace
 
 StreamCall::StreamCall(grpc::CallbackServerContext* call, ServiceContext* context)
-    : context_(*context), caller_{call->peer(), DeadlineOf(*call)} {
+    : context_(*context),
+      caller_{call->peer(), DeadlineOf(*call)},
+      traceparent_(context->request_log.on() ? FindMetadata(*call, kTraceparentKey) : "") {
   context_.metrics.CallStarted(Method::kScoreStream);
   context_.gate.AddDrainWatcher(this, [this] { OnDrain(); });
   absl::MutexLock lock(&mutex_);
@@ -72,7 +75,7 @@ void StreamCall::Proceed() {
   if (unanswered_ == 0 && (client_finished_ || abandoned_ || draining_)) {
     finished_ = true;
     const grpc::Status status = FinalStatus();
-    context_.metrics.CallFinished(Method::kScoreStream, status.error_code());
+    context_.metrics.CallFinished(Method::kScoreStream, status.error_code(), "");
     Finish(status);
   }
 }
@@ -103,7 +106,7 @@ void StreamCall::Take(const grpc::Slice& message) {
     begun = Begin(request_id, message, &entered);
   }
   if (!begun.ok()) {
-    Complete(request_id, begun, entered);
+    Complete(request_id, begun, entered, nullptr);
   }
 }
 
@@ -129,10 +132,12 @@ absl::Status StreamCall::Begin(const std::string& request_id, const grpc::Slice&
     absl::MutexLock lock(&mutex_);
     in_flight_.emplace(request_id, work);
   }
-  absl::Status started = work->Start((*serving)->engine, message, caller_,
-                                     [this, request_id](absl::StatusOr<grpc::ByteBuffer> answer) {
-                                       Complete(request_id, std::move(answer), true);
-                                     });
+  // in_flight_ keeps the work until it has called back.
+  absl::Status started = work->Start(
+      (*serving)->engine, message, caller_,
+      [this, request_id, running = work.get()](absl::StatusOr<grpc::ByteBuffer> answer) {
+        Complete(request_id, std::move(answer), true, running);
+      });
   bool abandoned = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -148,17 +153,21 @@ absl::Status StreamCall::Begin(const std::string& request_id, const grpc::Slice&
 }
 
 void StreamCall::Complete(const std::string& request_id, absl::StatusOr<grpc::ByteBuffer> answer,
-                          bool entered) {
-  const grpc::Status status = ToWireError(answer.status()).status;
-  context_.metrics.StreamRequestFinished(status.error_code());
+                          bool entered, const ScoreWork* work) {
+  const WireError error = ToWireError(answer.status());
+  const grpc::Status& status = error.status;
+  context_.metrics.StreamRequestFinished(status.error_code(), error.reason);
+  if (context_.request_log.Wants(error)) {
+    Log(request_id, error, work);
+  }
   CallGate& gate = context_.gate;
-  std::shared_ptr<ScoreWork> work;
+  std::shared_ptr<ScoreWork> ended;
   bool dropped = false;
   {
     absl::MutexLock lock(&mutex_);
     // From here on the id may come again: the client can have the answer before gRPC says so.
     if (const auto found = in_flight_.find(request_id); entered && found != in_flight_.end()) {
-      work = std::move(found->second);
+      ended = std::move(found->second);
       in_flight_.erase(found);
     }
     dropped = abandoned_;
@@ -173,6 +182,20 @@ void StreamCall::Complete(const std::string& request_id, absl::StatusOr<grpc::By
   if (dropped && entered) {
     gate.Leave();
   }
+}
+
+void StreamCall::Log(const std::string& request_id, const WireError& error,
+                     const ScoreWork* work) const {
+  RequestRecord record;
+  record.method = Method::kScoreStream;
+  record.request_id = request_id;
+  record.traceparent = traceparent_;
+  record.peer = caller_.client;
+  if (work != nullptr) {
+    record.total_ms = work->elapsed_ms();
+    record.scored = work->observation();
+  }
+  (void)context_.request_log.Write(record, error);
 }
 
 void StreamCall::OnWriteDone(bool ok) {

@@ -21,6 +21,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "grpcpp/support/slice.h"
+#include "server/grpc_status.h"
 #include "server/score_work.h"
 #include "server/service_context.h"
 
@@ -49,8 +50,10 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void Take(const grpc::Slice& message);
   // OK = the request will be answered; `entered` says whether it holds a place at the gate.
   absl::Status Begin(const std::string& request_id, const grpc::Slice& message, bool* entered);
+  // `work` is null for a request that was refused before it had one.
   void Complete(const std::string& request_id, absl::StatusOr<grpc::ByteBuffer> answer,
-                bool entered) ABSL_LOCKS_EXCLUDED(mutex_);
+                bool entered, const ScoreWork* work) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Log(const std::string& request_id, const WireError& error, const ScoreWork* work) const;
 
   // What comes next, if anything does: to write, to read, to finish.
   void Proceed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -59,7 +62,8 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   ServiceContext& context_;
   const Caller caller_;
-  grpc::ByteBuffer read_buffer_;  // gRPC's while a read is under way
+  const std::string traceparent_;  // '' when nothing is logged
+  grpc::ByteBuffer read_buffer_;   // gRPC's while a read is under way
 
   absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<ScoreWork>> in_flight_ ABSL_GUARDED_BY(mutex_);

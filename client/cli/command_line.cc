@@ -66,6 +66,7 @@ constexpr FlagUse kFlags[] = {
     {"max_svg_segments", kExplain},
     {"model", kRequests | kModel},
     {"request_id", kRequests},
+    {"traceparent", kRequests},
     {"min_model_version", kRequests},
     {"vocabulary_hash", kRequests},
     {"backend", kRequests},

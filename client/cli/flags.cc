@@ -16,6 +16,8 @@ ABSL_FLAG(std::string, svg, "", "write a picture of the forest to this file");
 ABSL_FLAG(uint32_t, max_svg_segments, 0, "runs of tokens drawn at most; 0 = the server's 2,000");
 ABSL_FLAG(std::string, model, "", "model name; empty = the first (of `canopy model`: all)");
 ABSL_FLAG(std::string, request_id, "", "returned with the answer and written to the server's log");
+ABSL_FLAG(std::string, traceparent, "",
+          "W3C trace context of the caller, 00-TRACE-PARENT-FLAGS; for the server's log");
 ABSL_FLAG(uint64_t, min_model_version, 0, "refuse an older weight version; 0 = any");
 ABSL_FLAG(std::string, vocabulary_hash, "", "refuse a model with another tokenizer; empty = any");
 ABSL_FLAG(std::string, backend, "auto", "attention: auto|dense|segmented|path|fused");

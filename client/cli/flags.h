@@ -20,6 +20,7 @@ ABSL_DECLARE_FLAG(std::string, svg);
 ABSL_DECLARE_FLAG(uint32_t, max_svg_segments);
 ABSL_DECLARE_FLAG(std::string, model);
 ABSL_DECLARE_FLAG(std::string, request_id);
+ABSL_DECLARE_FLAG(std::string, traceparent);
 ABSL_DECLARE_FLAG(uint64_t, min_model_version);
 ABSL_DECLARE_FLAG(std::string, vocabulary_hash);
 ABSL_DECLARE_FLAG(std::string, backend);

@@ -50,7 +50,8 @@ class Session {
     if (absl::Status status = ReadRequest(&request); !status.ok()) {
       return Fail(kUsage, status.message());
     }
-    const absl::StatusOr<v1::ScoreResponse> response = client_->Score(request);
+    const absl::StatusOr<v1::ScoreResponse> response =
+        client_->Score(request, {absl::GetFlag(FLAGS_traceparent)});
     if (!response.ok()) {
       return Refuse(response.status());
     }
@@ -66,7 +67,8 @@ class Session {
     const std::string svg_file = absl::GetFlag(FLAGS_svg);
     request.set_svg(!svg_file.empty());
     request.set_max_svg_segments(absl::GetFlag(FLAGS_max_svg_segments));
-    const absl::StatusOr<v1::ExplainResponse> response = client_->Explain(request);
+    const absl::StatusOr<v1::ExplainResponse> response =
+        client_->Explain(request, {absl::GetFlag(FLAGS_traceparent)});
     if (!response.ok()) {
       return Refuse(response.status());
     }

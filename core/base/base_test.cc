@@ -25,9 +25,28 @@ TEST(LoggingTest, TextQuotesWhatWouldBreakALine) {
             "INFO start listen=127.0.0.1:1 name=\"a b\\u000a\" n=3 on=true");
 }
 
-TEST(LoggingTest, JsonEscapesControlAndHighBytes) {
-  EXPECT_EQ(FormatLogLine(LogFormat::kJson, "ERROR", "x", {{"k", "\"\\\x01\xff"}, {"d", 0.5}}),
-            "{\"severity\":\"ERROR\",\"event\":\"x\",\"k\":\"\\\"\\\\\\u0001\\u00ff\",\"d\":0.5}");
+TEST(LoggingTest, JsonIsAsciiWhateverTheBytes) {
+  EXPECT_EQ(FormatLogLine(LogFormat::kJson, "ERROR", "x",
+                          {{"k", "\"\\\x01\xff\xc3\xa9\xf0\x9f\x98\x80"}, {"d", 0.5}}),
+            "{\"severity\":\"ERROR\",\"event\":\"x\","
+            "\"k\":\"\\\"\\\\\\u0001\\ufffd\\u00e9\\ud83d\\ude00\",\"d\":0.5}");
+}
+
+TEST(LoggingTest, AFloodOfOneEventLeavesLinesOutAndOthersAlone) {
+  const int64_t before = LogLinesLeftOut();
+  SetLogLimit(3);
+  int written = 0;
+  // However slow this runs, most of these fall into seconds that have had their lines.
+  for (int i = 0; i < 10'000; ++i) {
+    written += LogInfo("flood", {{"i", i}}) ? 1 : 0;
+  }
+  EXPECT_GE(written, 3);
+  EXPECT_LT(written, 10'000);
+  EXPECT_EQ(LogLinesLeftOut() - before, 10'000 - written);
+  EXPECT_TRUE(LogInfo("other"));
+  SetLogLimit(0);
+  EXPECT_TRUE(LogInfo("flood"));
+  SetLogLimit(kDefaultLogLinesPerSecond);
 }
 
 TEST(LoggingTest, JsonQuotesNonFiniteNumbers) {

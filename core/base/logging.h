@@ -2,7 +2,10 @@
 //
 //   LogWarning("route_fallback", {{"reason", "mask_budget"}, {"mask_bytes", 70'000'000}});
 //
-// Values never hold tokens, prompts or anything else a client sent. Thread-safe.
+// Values never hold tokens, prompts or other contents of a request; the few texts that a client may
+// choose, such as its request_id, are escaped like any other. At most so many lines of an event are
+// written in a second (SetLogLimit); the next one that is says as `left_out` how many were not.
+// Thread-safe.
 #ifndef CORE_BASE_LOGGING_H_
 #define CORE_BASE_LOGGING_H_
 
@@ -12,6 +15,7 @@
 #include <type_traits>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace canopy {
 
@@ -43,13 +47,24 @@ class LogField {
 // Process-wide; set once at start-up, before other threads log.
 void SetLogFormat(LogFormat format);
 
-void LogInfo(absl::string_view event, std::initializer_list<LogField> fields = {});
-void LogWarning(absl::string_view event, std::initializer_list<LogField> fields = {});
-void LogError(absl::string_view event, std::initializer_list<LogField> fields = {});
+// Process-wide: lines of one event in a second; 0 = no limit.
+inline constexpr int32_t kDefaultLogLinesPerSecond = 50;
+void SetLogLimit(int32_t lines_per_second);
+// Lines that the limit left out since the start.
+int64_t LogLinesLeftOut();
+
+// Whether the line was written.
+bool LogInfo(absl::string_view event, absl::Span<const LogField> fields = {});
+bool LogWarning(absl::string_view event, absl::Span<const LogField> fields = {});
+bool LogError(absl::string_view event, absl::Span<const LogField> fields = {});
+// So that fields may stand in braces.
+bool LogInfo(absl::string_view event, std::initializer_list<LogField> fields);
+bool LogWarning(absl::string_view event, std::initializer_list<LogField> fields);
+bool LogError(absl::string_view event, std::initializer_list<LogField> fields);
 
 // The line that would be written, without its time stamp and newline; for tests.
 std::string FormatLogLine(LogFormat format, absl::string_view severity, absl::string_view event,
-                          std::initializer_list<LogField> fields);
+                          absl::Span<const LogField> fields);
 
 }  // namespace canopy
 

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/status_details.h"
 #include "core/base/status_macros.h"
 #include "core/engine/job_estimate.h"
 #include "core/engine/job_run.h"
@@ -43,7 +44,8 @@ absl::Status CheckOptions(const Engine::Options& options) {
 }
 
 absl::Status UnhealthyError() {
-  return absl::UnavailableError("the device was lost; this server must be restarted");
+  return WithErrorReason(
+      absl::UnavailableError("the device was lost; this server must be restarted"), "DEVICE_LOST");
 }
 
 Scheduler::Options SchedulerOptions(const Engine::Options& options) {

@@ -93,6 +93,9 @@ class Engine {
   // Of all models, for metrics.
   GraphUse graphs() const;
 
+  // Of the first model's device, for metrics.
+  DeviceMemory device_memory() const { return runners_.front()->device_memory(); }
+
   EngineStats stats() const { return pipeline_->stats(); }
 
   // False once a runner lost its device: nothing is repaired in process, everything is refused with

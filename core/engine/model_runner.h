@@ -45,6 +45,9 @@ class ModelRunner {
   // From any thread.
   virtual GraphUse graphs() const { return {}; }
 
+  // Of its device, from any thread.
+  virtual DeviceMemory device_memory() const { return {}; }
+
   // Runs one forward. RESOURCE_EXHAUSTED when the device has no memory for it (the caller may try
   // a smaller one); UNAVAILABLE when the device is lost; INTERNAL otherwise.
   virtual absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) = 0;

@@ -19,25 +19,31 @@ absl::Status DeadlineError() {
 }
 
 absl::Status UnhealthyError() {
-  return absl::UnavailableError("the device was lost; this server must be restarted");
+  return WithErrorReason(
+      absl::UnavailableError("the device was lost; this server must be restarted"), "DEVICE_LOST");
 }
 
 absl::Status RefusalError(Refusal refusal, const JobRequest& request, const Scheduler& scheduler,
                           const Scheduler::Options& options) {
   switch (refusal) {
     case Refusal::kQueuedRequests:
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "queue full: ",
-          scheduler.queued_requests(Priority::kNormal) + scheduler.queued_requests(Priority::kLow),
-          " requests wait, limit ", options.max_queued_requests));
+      return WithErrorReason(absl::ResourceExhaustedError(absl::StrCat(
+                                 "queue full: ",
+                                 scheduler.queued_requests(Priority::kNormal) +
+                                     scheduler.queued_requests(Priority::kLow),
+                                 " requests wait, limit ", options.max_queued_requests)),
+                             "QUEUE_FULL");
     case Refusal::kQueuedTokens:
-      return absl::ResourceExhaustedError(
-          absl::StrCat("queue full: ", scheduler.queued_tokens(), " tokens wait, and ",
-                       request.input_tokens, " more exceed the limit ", options.max_queued_tokens));
+      return WithErrorReason(
+          absl::ResourceExhaustedError(absl::StrCat(
+              "queue full: ", scheduler.queued_tokens(), " tokens wait, and ", request.input_tokens,
+              " more exceed the limit ", options.max_queued_tokens)),
+          "QUEUE_TOKENS_FULL");
     case Refusal::kDeadline:
-      return absl::ResourceExhaustedError(
-          absl::StrCat("too busy: ", scheduler.queued_tokens(),
-                       " tokens wait, and the request's deadline would pass among them"));
+      return WithErrorReason(absl::ResourceExhaustedError(absl::StrCat(
+                                 "too busy: ", scheduler.queued_tokens(),
+                                 " tokens wait, and the request's deadline would pass among them")),
+                             "DEADLINE_TOO_SHORT");
   }
   return absl::InternalError("an unknown refusal");
 }
@@ -101,7 +107,7 @@ absl::Status Pipeline::Submit(const JobRequest& request, std::unique_ptr<JobRun>
     absl::MutexLock lock(&mutex_);
     if (draining_) {
       ++stats_.refused_draining;
-      return absl::UnavailableError("draining");
+      return WithErrorReason(absl::UnavailableError("draining"), "DRAINING");
     }
     const Scheduler::Admission admission = scheduler_.Admit(request, now);
     const absl::Duration delay = absl::FromChrono(admission.retry_delay);
@@ -110,10 +116,12 @@ absl::Status Pipeline::Submit(const JobRequest& request, std::unique_ptr<JobRun>
     }
     if (admission.displaced.has_value()) {
       EndEarly(*admission.displaced,
-               WithRetryAfter(absl::ResourceExhaustedError(
-                                  "queue full: the place went to a client with fewer requests or a "
-                                  "request of higher priority"),
-                              delay),
+               WithErrorReason(
+                   WithRetryAfter(absl::ResourceExhaustedError(
+                                      "queue full: the place went to a client with fewer requests "
+                                      "or a request of higher priority"),
+                                  delay),
+                   "DISPLACED"),
                &ended);
     }
     jobs_.emplace(id, job);

@@ -25,6 +25,7 @@
 #include "core/model/weight_schema.h"
 #include "core/model/weights.h"
 #include "core/ops/device.h"
+#include "core/ops/device_memory.h"
 #include "core/ops/torch_guard.h"
 #include "core/scoring/output_rows.h"
 #include "core/scoring/reranker.h"
@@ -46,6 +47,11 @@ class TorchRunner : public ModelRunner {
   std::shared_ptr<const ModelInfo> info() const override { return info_; }
 
   GraphUse graphs() const override { return {encoder_->num_graphs(), encoder_->graph_bytes()}; }
+
+  DeviceMemory device_memory() const override {
+    const DeviceBytes bytes = ReadDeviceBytes(encoder_->options().device());
+    return {bytes.allocated, bytes.reserved, bytes.total};
+  }
 
   // Before the runner is handed out.
   void SetRoutes(const ModelRoutes& routes) {

@@ -68,6 +68,13 @@ struct GraphUse {
   int64_t bytes = 0;
 };
 
+// Memory of a device; all 0 on a CPU.
+struct DeviceMemory {
+  int64_t allocated_bytes = 0;  // in tensors
+  int64_t reserved_bytes = 0;   // held by this process's allocator
+  int64_t total_bytes = 0;      // of the device
+};
+
 // What computes a model's scores.
 enum class ScoreHead {
   kReward,    // a linear map of the endpoint vector

@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "c10/util/Exception.h"
 #include "core/base/logging.h"
+#include "core/base/status_details.h"
 
 namespace canopy {
 namespace {
@@ -50,7 +51,8 @@ absl::Status OutOfMemory(absl::string_view what) {
 absl::Status Classify(absl::string_view what, absl::string_view text) {
   // A lost device also fails later allocations, so it is looked for first.
   if (ContainsAny(text, kLostDeviceTexts)) {
-    return absl::UnavailableError(absl::StrCat(what, ": the CUDA device is lost"));
+    return WithErrorReason(absl::UnavailableError(absl::StrCat(what, ": the CUDA device is lost")),
+                           "DEVICE_LOST");
   }
   if (ContainsAny(text, kOutOfMemoryTexts)) {
     return OutOfMemory(what);

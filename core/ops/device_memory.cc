@@ -1,0 +1,38 @@
+#include "core/ops/device_memory.h"
+
+#include "core/ops/cuda_stream.h"
+
+#if CANOPY_CUDA_STREAMS
+#include "absl/status/status.h"
+#include "c10/cuda/CUDACachingAllocator.h"
+#include "core/ops/torch_guard.h"
+#endif
+
+namespace canopy {
+
+#if CANOPY_CUDA_STREAMS
+
+DeviceBytes ReadDeviceBytes(c10::Device device) {
+  DeviceBytes bytes;
+  if (device.is_cpu()) {
+    return bytes;
+  }
+  const absl::Status read = GuardTorch("reading device memory", [&]() -> absl::Status {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+    constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    bytes.allocated = stats.allocated_bytes[kAll].current;
+    bytes.reserved = stats.reserved_bytes[kAll].current;
+    bytes.total = static_cast<int64_t>(
+        c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).second);
+    return absl::OkStatus();
+  });
+  return read.ok() ? bytes : DeviceBytes();
+}
+
+#else
+
+DeviceBytes ReadDeviceBytes(c10::Device /*device*/) { return {}; }
+
+#endif
+
+}  // namespace canopy

@@ -1,0 +1,22 @@
+// How much memory a device has, and how much of it this process holds.
+#ifndef CORE_OPS_DEVICE_MEMORY_H_
+#define CORE_OPS_DEVICE_MEMORY_H_
+
+#include <cstdint>
+
+#include "c10/core/Device.h"
+
+namespace canopy {
+
+struct DeviceBytes {
+  int64_t allocated = 0;  // in tensors
+  int64_t reserved = 0;   // held by LibTorch's allocator
+  int64_t total = 0;      // of the device
+};
+
+// All 0 on a CPU, and where the device does not answer. From any thread.
+DeviceBytes ReadDeviceBytes(c10::Device device);
+
+}  // namespace canopy
+
+#endif  // CORE_OPS_DEVICE_MEMORY_H_

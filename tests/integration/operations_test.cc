@@ -1,0 +1,241 @@
+// What an operator sees of a real server: every declared metric, and a log line a request.
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/metric_table.h"
+#include "server/request_log.h"
+#include "tests/integration/metrics_page.h"
+#include "tests/integration/test_server.h"
+
+namespace canopy::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::UnorderedElementsAreArray;
+using Json = nlohmann::json;
+
+constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+v1::ScoreRequest SmallRequest(const std::string& id) {
+  v1::ScoreRequest request;
+  request.set_request_id(id);
+  AddQuestion(&request, {901, 902}, {{903}, {904}})->mutable_candidates(0)->set_id("secret");
+  return request;
+}
+
+std::string TypeOf(const server::MetricDeclaration& declaration) {
+  switch (declaration.type) {
+    case server::MetricType::kCounter:
+      return "counter";
+    case server::MetricType::kGauge:
+      return "gauge";
+    case server::MetricType::kHistogram:
+      return "histogram";
+  }
+  return "";
+}
+
+TEST(MetricsPageTest, ShowsEveryDeclaredMetricAndNoOther) {
+  server::ServerOptions options = FakeServerOptions();
+  options.metrics_listen = "127.0.0.1:0";
+  TestServer server(options);
+  v1::ScoreResponse response;
+  ASSERT_TRUE(Succeeded(server.Score(SmallRequest(""), &response)));
+  const std::string page = Scrape(server.server().metrics_address());
+
+  std::vector<std::string> declared;
+  for (const server::MetricDeclaration& declaration : server::MetricTable()) {
+    declared.push_back(absl::StrCat(declaration.name, " ", TypeOf(declaration)));
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("# HELP ", declaration.name, " ", declaration.help)));
+  }
+  std::vector<std::string> shown;
+  size_t series = 0;
+  const std::string body = page.substr(page.find("\r\n\r\n") + 4);
+  for (const absl::string_view line : absl::StrSplit(body, '\n', absl::SkipEmpty())) {
+    if (absl::StartsWith(line, "# TYPE ")) {
+      shown.emplace_back(line.substr(7));
+    }
+    series += line[0] == '#' ? 0 : 1;
+  }
+  EXPECT_THAT(shown, UnorderedElementsAreArray(declared));
+  EXPECT_LT(series, 1'200);
+
+  EXPECT_EQ(MetricValue(page, "canopy_ready"), 1);
+  EXPECT_EQ(MetricValue(page, "canopy_model_version{model=\"reward\"}"), 1);
+  for (const char* name : {"process_open_fds", "process_max_fds", "process_threads",
+                           "process_resident_memory_bytes", "process_cpu_seconds_total"}) {
+    EXPECT_GT(MetricValue(page, name), 0) << name;
+  }
+  for (const auto& [name, value] : options.Limits()) {
+    EXPECT_GE(MetricValue(page, absl::StrCat("canopy_limit{name=\"", name, "\"}")), 0) << name;
+  }
+  // For promtool and the like, where somebody wants the page.
+  if (const char* folder = std::getenv("TEST_UNDECLARED_OUTPUTS_DIR"); folder != nullptr) {
+    std::ofstream(absl::StrCat(folder, "/metrics.txt")) << body;
+  }
+}
+
+TEST(MetricsPageTest, ErrorsAreCountedByTheirReason) {
+  server::ServerOptions options = FakeServerOptions();
+  options.metrics_listen = "127.0.0.1:0";
+  TestServer server(options);
+  v1::ScoreRequest request = SmallRequest("");
+  request.mutable_routing()->set_policy(v1::POLICY_MEASURED);
+  v1::ScoreResponse response;
+  EXPECT_FALSE(server.Score(request, &response).ok());
+  request.set_model("nobody");
+  EXPECT_FALSE(server.Score(request, &response).ok());
+  server.server().Drain(absl::ZeroDuration());
+  const std::string page = Scrape(server.server().metrics_address());
+  EXPECT_EQ(MetricValue(page, "canopy_errors_total{reason=\"POLICY_UNAVAILABLE\"}"), 1);
+  EXPECT_EQ(MetricValue(page, "canopy_errors_total{reason=\"none\"}"), 1);
+  EXPECT_EQ(MetricValue(page, "canopy_ready"), 0);
+}
+
+// Lines of one event that `run` has written, as Python's json or any other would read them.
+template <typename Run>
+std::vector<Json> LinesOf(const std::set<std::string>& events, const Run& run) {
+  SetLogFormat(LogFormat::kJson);
+  ::testing::internal::CaptureStderr();
+  run();
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  SetLogFormat(LogFormat::kText);
+  EXPECT_THAT(text, Not(HasSubstr("secret")));
+  EXPECT_THAT(text, Not(HasSubstr("903")));
+  std::vector<Json> lines;
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    Json parsed = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    EXPECT_TRUE(parsed.is_object()) << line;
+    if (parsed.is_object() && events.count(parsed.value("event", "")) > 0) {
+      lines.push_back(std::move(parsed));
+    }
+  }
+  return lines;
+}
+
+TEST(RequestLogTest, EachAnswerHasALineWithItsIdTraceCountsAndTimes) {
+  server::ServerOptions options = FakeServerOptions();
+  options.log_requests = server::LogRequests::kAll;
+  const std::string id = "id \"😀\"\n";
+  const auto lines = LinesOf({"request"}, [&] {
+    TestServer server(options);
+    grpc::ClientContext context;
+    SetTestDeadline(&context);
+    context.AddMetadata("traceparent", kTraceparent);
+    v1::ScoreResponse response;
+    EXPECT_TRUE(Succeeded(server.stub().Score(&context, SmallRequest(id), &response)));
+  });
+  ASSERT_EQ(lines.size(), 1);
+  const Json& line = lines[0];
+  EXPECT_EQ(line["severity"], "INFO");
+  EXPECT_EQ(line["method"], "Score");
+  EXPECT_EQ(line["code"], "OK");
+  EXPECT_EQ(line["request_id"], id);
+  EXPECT_EQ(line["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_EQ(line["parent_id"], "00f067aa0ba902b7");
+  EXPECT_EQ(line["model"], "reward");
+  EXPECT_EQ(line["questions"], 1);
+  EXPECT_EQ(line["paths"], 2);
+  EXPECT_EQ(line["input_tokens"], 6);
+  EXPECT_EQ(line["route_reason"], "small_batch");
+  EXPECT_GT(line["total_ms"], 0);
+  EXPECT_GE(line["total_ms"], line["device_ms"]);
+}
+
+TEST(RequestLogTest, ErrorsHaveALineByDefaultAndTheIdThatTheClientGot) {
+  std::string message;
+  std::string made_id;
+  const auto lines =
+      LinesOf({"request", "request_refused", "request_failed", "internal_error"}, [&] {
+        TestServer server;
+        v1::ScoreResponse response;
+        EXPECT_TRUE(Succeeded(server.Score(SmallRequest("fine"), &response)));
+        v1::ScoreRequest unknown = SmallRequest("r-2");
+        unknown.set_model("nobody");
+        EXPECT_FALSE(server.Score(unknown, &response).ok());
+        server.controls().FailWith(absl::InternalError("our fault"));
+        grpc::ClientContext context;
+        SetTestDeadline(&context);
+        v1::ScoreRequest request = SmallRequest("");
+        request.mutable_routing()->set_backend(v1::BACKEND_PATH);
+        message = server.stub().Score(&context, request, &response).error_message();
+        const auto& trailers = context.GetServerTrailingMetadata();
+        if (const auto found = trailers.find(server::kRequestIdTrailer); found != trailers.end()) {
+          made_id = std::string(found->second.data(), found->second.size());
+        }
+      });
+  ASSERT_EQ(lines.size(), 3);
+  EXPECT_EQ(lines[0]["event"], "request_refused");
+  EXPECT_EQ(lines[0]["code"], "NOT_FOUND");
+  EXPECT_EQ(lines[0]["request_id"], "r-2");
+  EXPECT_EQ(lines[1]["event"], "internal_error");
+  EXPECT_THAT(lines[1]["error"].get<std::string>(), HasSubstr("our fault"));
+  EXPECT_EQ(message, absl::StrCat("internal error ", lines[1]["id"].get<std::string>()));
+  EXPECT_EQ(lines[2]["event"], "request_failed");
+  EXPECT_EQ(lines[2]["error_id"], lines[1]["id"]);
+  EXPECT_EQ(lines[2]["request_id"], made_id);
+  EXPECT_EQ(made_id.size(), 16);
+}
+
+TEST(RequestLogTest, EachRequestOfAStreamHasALine) {
+  server::ServerOptions options = FakeServerOptions();
+  options.log_requests = server::LogRequests::kAll;
+  const auto lines = LinesOf({"request", "request_refused"}, [&] {
+    TestServer server(options);
+    grpc::ClientContext context;
+    SetTestDeadline(&context);
+    context.AddMetadata("traceparent", kTraceparent);
+    const auto stream = server.stub().ScoreStream(&context);
+    v1::ScoreResponse response;
+    for (const char* id : {"a", ""}) {
+      stream->Write(SmallRequest(id));
+      EXPECT_TRUE(stream->Read(&response));
+    }
+    stream->WritesDone();
+    EXPECT_TRUE(Succeeded(stream->Finish()));
+  });
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_EQ(lines[0]["request_id"], "a");
+  EXPECT_EQ(lines[0]["method"], "ScoreStream");
+  EXPECT_EQ(lines[0]["paths"], 2);
+  EXPECT_EQ(lines[1]["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(lines[1]["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+}
+
+// However many errors: what a client was told is in the log, and the log stays small.
+TEST(RequestLogTest, AFloodOfInternalErrorsFillsNoDiskAndLosesNoId) {
+  constexpr int kCalls = 400;
+  std::set<std::string> told;
+  // More than other tests of this second may have used up.
+  SetLogLimit(20);
+  const auto lines = LinesOf({"internal_error"}, [&] {
+    TestServer server;
+    server.controls().FailWith(absl::InternalError("our fault"));
+    v1::ScoreRequest request = SmallRequest("x");
+    request.mutable_routing()->set_backend(v1::BACKEND_PATH);
+    for (int i = 0; i < kCalls; ++i) {
+      v1::ScoreResponse response;
+      told.insert(server.Score(request, &response).error_message());
+    }
+  });
+  SetLogLimit(kDefaultLogLinesPerSecond);
+  std::set<std::string> logged;
+  for (const Json& line : lines) {
+    logged.insert(absl::StrCat("internal error ", line["id"].get<std::string>()));
+  }
+  EXPECT_EQ(logged, told);
+  EXPECT_GE(lines.size(), 10);
+}
+
+}  // namespace
+}  // namespace canopy::testing
