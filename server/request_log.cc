@@ -93,7 +93,7 @@ absl::string_view FindRequestId(absl::string_view message) {
 }
 
 std::string RequestLog::Write(const RequestRecord& record, const WireError& error) const {
-  const std::string made = record.request_id.empty() ? NewId() : "";
+  std::string made = record.request_id.empty() ? NewId() : "";
   const std::vector<LogField> fields =
       RequestFields(record, error, made.empty() ? record.request_id : absl::string_view(made));
   if (error.status.ok()) {

@@ -1,8 +1,11 @@
 // What an operator sees of a real server: every declared metric, and a log line a request.
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -45,6 +48,13 @@ std::string TypeOf(const server::MetricDeclaration& declaration) {
   return "";
 }
 
+size_t CountSeries(const std::string& page) {
+  const std::string body = page.substr(page.find("\r\n\r\n") + 4);
+  const std::vector<absl::string_view> lines = absl::StrSplit(body, '\n', absl::SkipEmpty());
+  return static_cast<size_t>(std::count_if(lines.begin(), lines.end(),
+                                           [](absl::string_view line) { return line[0] != '#'; }));
+}
+
 TEST(MetricsPageTest, ShowsEveryDeclaredMetricAndNoOther) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
@@ -59,16 +69,14 @@ TEST(MetricsPageTest, ShowsEveryDeclaredMetricAndNoOther) {
     EXPECT_THAT(page, HasSubstr(absl::StrCat("# HELP ", declaration.name, " ", declaration.help)));
   }
   std::vector<std::string> shown;
-  size_t series = 0;
   const std::string body = page.substr(page.find("\r\n\r\n") + 4);
   for (const absl::string_view line : absl::StrSplit(body, '\n', absl::SkipEmpty())) {
     if (absl::StartsWith(line, "# TYPE ")) {
       shown.emplace_back(line.substr(7));
     }
-    series += line[0] == '#' ? 0 : 1;
   }
   EXPECT_THAT(shown, UnorderedElementsAreArray(declared));
-  EXPECT_LT(series, 1'200);
+  EXPECT_LT(CountSeries(page), 1'200);
 
   EXPECT_EQ(MetricValue(page, "canopy_ready"), 1);
   EXPECT_EQ(MetricValue(page, "canopy_model_version{model=\"reward\"}"), 1);
@@ -102,21 +110,66 @@ TEST(MetricsPageTest, ErrorsAreCountedByTheirReason) {
   EXPECT_EQ(MetricValue(page, "canopy_ready"), 0);
 }
 
-// Lines of one event that `run` has written, as Python's json or any other would read them.
+TEST(MetricsPageTest, WhateverClientsSendAndHoweverManyScrapeTheSeriesStayTheSame) {
+  server::ServerOptions options = FakeServerOptions();
+  options.metrics_listen = "127.0.0.1:0";
+  options.log_requests = server::LogRequests::kNone;
+  TestServer server(options);
+  const std::string address = server.server().metrics_address();
+  const size_t series = CountSeries(Scrape(address));
+  std::vector<std::thread> scrapers;
+  std::atomic<int> whole{0};
+  for (int i = 0; i < 4; ++i) {
+    scrapers.emplace_back([&] {
+      for (int scrape = 0; scrape < 20; ++scrape) {
+        whole += CountSeries(Scrape(address)) == series ? 1 : 0;
+      }
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    v1::ScoreRequest request = SmallRequest(absl::StrCat("id", i));
+    request.set_model(absl::StrCat("model", i));
+    v1::ScoreResponse response;
+    EXPECT_FALSE(server.Score(request, &response).ok());
+    std::string answer;
+    grpc::ClientContext context;
+    EXPECT_FALSE(
+        server.Call(absl::StrCat("/canopy.v1.Scorer/Method", i), "", &answer, &context).ok());
+  }
+  for (std::thread& scraper : scrapers) {
+    scraper.join();
+  }
+  EXPECT_EQ(whole, 80);
+  const std::string page = Scrape(address);
+  EXPECT_EQ(CountSeries(page), series);
+  EXPECT_THAT(page, Not(HasSubstr("model7")));
+}
+
+// Tokens of SmallRequest: no figure of a line is one by chance.
+bool IsToken(const Json& value) {
+  return value.is_number_integer() && value.get<int64_t>() >= 901 && value.get<int64_t>() <= 904;
+}
+
+// Lines of `events` that `run` writes, as any reader of JSON would see them. 0 = no limit.
 template <typename Run>
-std::vector<Json> LinesOf(const std::set<std::string>& events, const Run& run) {
+std::vector<Json> LinesOf(const std::set<std::string>& events, const Run& run,
+                          int32_t lines_per_second = 0) {
   SetLogFormat(LogFormat::kJson);
+  SetLogLimit(lines_per_second);
   ::testing::internal::CaptureStderr();
   run();
   const std::string text = ::testing::internal::GetCapturedStderr();
   SetLogFormat(LogFormat::kText);
+  SetLogLimit(kDefaultLogLinesPerSecond);
   EXPECT_THAT(text, Not(HasSubstr("secret")));
-  EXPECT_THAT(text, Not(HasSubstr("903")));
   std::vector<Json> lines;
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     Json parsed = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     EXPECT_TRUE(parsed.is_object()) << line;
     if (parsed.is_object() && events.count(parsed.value("event", "")) > 0) {
+      for (const auto& [key, value] : parsed.items()) {
+        EXPECT_FALSE(IsToken(value)) << key;
+      }
       lines.push_back(std::move(parsed));
     }
   }
@@ -215,10 +268,10 @@ TEST(RequestLogTest, EachRequestOfAStreamHasALine) {
 // However many errors: what a client was told is in the log, and the log stays small.
 TEST(RequestLogTest, AFloodOfInternalErrorsFillsNoDiskAndLosesNoId) {
   constexpr int kCalls = 400;
-  std::set<std::string> told;
   // More than other tests of this second may have used up.
-  SetLogLimit(20);
-  const auto lines = LinesOf({"internal_error"}, [&] {
+  constexpr int kLinesPerSecond = 20;
+  std::set<std::string> told;
+  const auto flood = [&told] {
     TestServer server;
     server.controls().FailWith(absl::InternalError("our fault"));
     v1::ScoreRequest request = SmallRequest("x");
@@ -227,8 +280,8 @@ TEST(RequestLogTest, AFloodOfInternalErrorsFillsNoDiskAndLosesNoId) {
       v1::ScoreResponse response;
       told.insert(server.Score(request, &response).error_message());
     }
-  });
-  SetLogLimit(kDefaultLogLinesPerSecond);
+  };
+  const auto lines = LinesOf({"internal_error"}, flood, kLinesPerSecond);
   std::set<std::string> logged;
   for (const Json& line : lines) {
     logged.insert(absl::StrCat("internal error ", line["id"].get<std::string>()));
