@@ -17,7 +17,10 @@ constexpr char kRetryPushbackTrailer[] = "grpc-retry-pushback-ms";
 }  // namespace
 
 CallReactor::CallReactor(Method method, grpc::CallbackServerContext* call, ServiceContext* context)
-    : method_(method), call_(*call), context_(*context) {
+    : method_(method),
+      call_(*call),
+      context_(*context),
+      writer_(&context->writes, [call] { call->TryCancel(); }) {
   context_.metrics.CallStarted(method_);
 }
 
@@ -42,6 +45,7 @@ void CallReactor::Answer(const absl::Status& status) {
   }
   CallGate& gate = context_.gate;
   const bool entered = entered_;
+  writer_.Started();
   Finish(error.status);
   if (entered) {
     gate.Leave();

@@ -1,5 +1,5 @@
 // What the reactors of all unary calls share: admission, cancellation, metrics, the one way to
-// finish.
+// finish, and an end for clients that do not read the answer.
 #ifndef SERVER_CALL_REACTOR_H_
 #define SERVER_CALL_REACTOR_H_
 
@@ -13,6 +13,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/score_work.h"
 #include "server/service_context.h"
+#include "server/write_watch.h"
 
 namespace canopy::server {
 
@@ -55,6 +56,7 @@ class CallReactor : public grpc::ServerUnaryReactor {
   grpc::CallbackServerContext& call_;
   ServiceContext& context_;
   const Stopwatch total_;
+  WriteWatch::Writer writer_;
   std::atomic<bool> cancelled_{false};
   bool entered_ = false;
 };

@@ -56,6 +56,12 @@ void Metrics::ConnectionRefused() {
   }
 }
 
+void Metrics::StalledCallCut() {
+  if (enabled_) {
+    registry_.counter(Metric::kStalledCalls).Increment();
+  }
+}
+
 void Metrics::ObserveStage(Metric metric, double milliseconds, size_t label) {
   registry_.histogram(metric, label).Observe(milliseconds / kMillisecondsPerSecond);
 }
@@ -178,6 +184,18 @@ void Metrics::ShowModels(const EngineSnapshot& engine) {
   shown_models_ = engine.models;
 }
 
+void Metrics::SetMemorySource(std::function<MemoryStats()> source) {
+  absl::MutexLock lock(&mutex_);
+  memory_source_ = std::move(source);
+}
+
+void Metrics::ShowMemory(const MemoryStats& stats) {
+  registry_.gauge(Metric::kMemoryUsed).Set(static_cast<double>(stats.use.used_bytes));
+  registry_.gauge(Metric::kMemoryLimit).Set(static_cast<double>(stats.use.limit_bytes));
+  registry_.gauge(Metric::kRequestMemory).Set(static_cast<double>(stats.pledged_bytes));
+  Raise(Metric::kRefusedRequests, 4, static_cast<double>(stats.refused));
+}
+
 void Metrics::ShowProcess() {
   const ProcessStats process = ReadProcessStats();
   registry_.gauge(Metric::kProcessOpenFds).Set(static_cast<double>(process.open_fds));
@@ -192,6 +210,9 @@ void Metrics::ShowProcess() {
 std::string Metrics::Render() {
   absl::MutexLock lock(&mutex_);
   ShowProcess();
+  if (memory_source_) {
+    ShowMemory(memory_source_());
+  }
   if (engine_source_) {
     const EngineSnapshot engine = engine_source_();
     ShowEngine(engine);

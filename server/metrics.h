@@ -15,6 +15,7 @@
 #include "core/engine/engine_stats.h"
 #include "core/engine/types.h"
 #include "grpcpp/support/status_code_enum.h"
+#include "server/memory_budget.h"
 #include "server/metric_labels.h"
 #include "server/metric_registry.h"
 
@@ -63,6 +64,8 @@ class Metrics {
   void CallAbandoned(Method method);
   // A connection was turned away because descriptors are scarce.
   void ConnectionRefused();
+  // A call was cut because its client did not take what was written.
+  void StalledCallCut();
   void Observe(const ScoreObservation& observation);
   // A forward has run. `max_batch_tokens` is what it may compute.
   void ObserveForward(const ForwardRecord& forward, int64_t max_batch_tokens);
@@ -73,6 +76,7 @@ class Metrics {
   void SetReady(bool ready);
   // Asked at each scrape; must stay callable as long as this object lives.
   void SetEngineSource(std::function<EngineSnapshot()> source) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetMemorySource(std::function<MemoryStats()> source) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Everything in Prometheus' text format.
   std::string Render() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -84,6 +88,7 @@ class Metrics {
   void Raise(Metric metric, size_t label, double value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ShowEngine(const EngineSnapshot& engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ShowModels(const EngineSnapshot& engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ShowMemory(const MemoryStats& stats) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ShowProcess() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const bool enabled_;
@@ -91,6 +96,7 @@ class Metrics {
 
   absl::Mutex mutex_;  // one page at a time
   std::function<EngineSnapshot()> engine_source_ ABSL_GUARDED_BY(mutex_);
+  std::function<MemoryStats()> memory_source_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<const ModelInfo>> shown_models_ ABSL_GUARDED_BY(mutex_);
 };
 

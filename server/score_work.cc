@@ -6,16 +6,44 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
 #include "server/model_lookup.h"
+#include "server/output_checks.h"
 
 namespace canopy::server {
+namespace {
 
-absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller& caller,
-                              Callback done) {
-  message_ = std::move(message);
+// What reading a message takes at most, for each of its bytes.
+constexpr int64_t kReadBytesPerByte = 8;
+// Trie, grid and index arrays of a plan, for each token as it was sent.
+constexpr int64_t kPlanBytesPerToken = 40;
+// A score, a flag, ids and messages of a candidate.
+constexpr int64_t kAnswerBytesPerPath = 128;
+
+// Host memory that a request and its answer take until that is encoded.
+int64_t HostBytes(const grpc::Slice& message, const ScoreJob& job, const ModelInfo& model) {
+  const PathBatch& batch = *job.batch;
+  const auto tokens = static_cast<int64_t>(batch.tokens.size());
+  return static_cast<int64_t>(message.size()) +
+         tokens * (kPlanBytesPerToken + static_cast<int64_t>(sizeof(int32_t))) +
+         batch.num_paths() * (kAnswerBytesPerPath + static_cast<int64_t>(sizeof(TokenSpan))) +
+         AnswerBytes(job.outputs, model, batch);
+}
+
+}  // namespace
+
+// Memory is pledged before it is taken.
+absl::Status ScoreWork::Prepare(Engine* engine) {
+  CANOPY_RETURN_IF_ERROR(pledge_.Resize(kReadBytesPerByte * static_cast<int64_t>(message_.size())));
   CANOPY_ASSIGN_OR_RETURN(request_, PrepareRequest(ViewOf(message_), context_.request_limits,
                                                    [engine](absl::string_view name) {
                                                      return FindLoadedModel(*engine, name);
                                                    }));
+  return pledge_.Resize(HostBytes(message_, request_.job, *request_.model));
+}
+
+absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller& caller,
+                              Callback done) {
+  message_ = std::move(message);
+  CANOPY_RETURN_IF_ERROR(Prepare(engine));
   times_.decode_ms = times_.total.ElapsedMs();
   done_ = std::move(done);
 
@@ -69,6 +97,9 @@ void ScoreWork::Encode() {
   observation.encode_ms = encoded.encode_ms;
   observation.total_ms = encoded.total_ms;
   context_.metrics.Observe(observation);
+  // From here on only the bytes are left.
+  request_ = {};
+  (void)pledge_.Resize(static_cast<int64_t>(message_.size() + encoded.bytes.Length()));
   done(std::move(encoded.bytes));
 }
 

@@ -18,6 +18,7 @@
 #include "core/engine/types.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/slice.h"
+#include "server/memory_budget.h"
 #include "server/message_bytes.h"
 #include "server/metrics.h"
 #include "server/request_log.h"
@@ -33,18 +34,19 @@ struct Caller {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
-// Must live until it has called back, and until Start has returned.
+// Must live until it has called back, and until Start has returned; as long as it lives, the
+// answer's memory is pledged.
 class ScoreWork {
  public:
   // The bytes of a ScoreResponse, or why there is none.
   using Callback = std::function<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
-  explicit ScoreWork(ServiceContext* context) : context_(*context) {}
+  explicit ScoreWork(ServiceContext* context) : context_(*context), pledge_(&context->memory) {}
   ScoreWork(const ScoreWork&) = delete;
   ScoreWork& operator=(const ScoreWork&) = delete;
 
   // Once. OK = `done` is called exactly once, on the completion thread. Errors as the contract
-  // gives them for the request.
+  // gives them for the request, or RESOURCE_EXHAUSTED with RetryAfter for want of host memory.
   absl::Status Start(Engine* engine, grpc::Slice message, const Caller& caller, Callback done);
 
   // Nobody waits for the answer any more, which then comes at once. From any thread, at any time.
@@ -59,9 +61,11 @@ class ScoreWork {
   double elapsed_ms() const { return times_.total.ElapsedMs(); }
 
  private:
+  absl::Status Prepare(Engine* engine);
   void Encode();
 
   ServiceContext& context_;
+  MemoryBudget::Pledge pledge_;
   RequestTimes times_;
   grpc::Slice message_;
   PreparedRequest request_;

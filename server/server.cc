@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/logging.h"
+#include "core/base/memory_use.h"
 #include "core/base/status_macros.h"
 #include "server/version.h"
 
@@ -15,6 +16,23 @@ namespace {
 
 // For health watchers and cancelled calls, once scoring has ended.
 constexpr auto kShutdownGrace = std::chrono::seconds(1);
+
+CallLimits CallLimitsOf(const ServerOptions& options) {
+  CallLimits limits;
+  limits.request = options.limits;
+  limits.max_stream_in_flight = options.max_stream_in_flight;
+  limits.max_request_memory_bytes = options.max_request_memory_bytes;
+  limits.write_timeout = options.write_timeout;
+  limits.log_requests = options.log_requests;
+  if (options.memory_limit_bytes > 0) {
+    limits.read_memory = [limit = options.memory_limit_bytes] {
+      return MemoryUse{ResidentBytes(), limit};
+    };
+  } else {
+    limits.read_memory = [group = GroupMemory()] { return group.Read(); };
+  }
+  return limits;
+}
 
 }  // namespace
 
@@ -61,10 +79,10 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
 Server::Server(const ServerOptions& options)
     : options_(options),
       metrics_(/*enabled=*/!options.metrics_listen.empty()),
-      context_(std::make_unique<ServiceContext>(options.limits, options.max_stream_in_flight,
-                                                options.log_requests, &gate_, &metrics_)),
+      context_(std::make_unique<ServiceContext>(CallLimitsOf(options), &gate_, &metrics_)),
       service_(std::make_unique<ScoreService>(context_.get())) {
   metrics_.SetBuild(kVersion);
+  metrics_.SetMemorySource([context = context_.get()] { return context->memory.stats(); });
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options) {

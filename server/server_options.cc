@@ -97,6 +97,15 @@ ABSL_FLAG(int32_t, max_concurrent_streams, Defaults().max_concurrent_streams,
           "Calls in flight of one connection.");
 ABSL_FLAG(int32_t, max_stream_in_flight, Defaults().max_stream_in_flight,
           "Unanswered requests of one ScoreStream; the next is read when there is room.");
+ABSL_FLAG(int64_t, write_timeout_ms, absl::ToInt64Milliseconds(Defaults().write_timeout),
+          "Milliseconds that a client may leave an answer unread before its call is cut; 0 = any "
+          "time.");
+ABSL_FLAG(int64_t, max_request_memory_bytes, Defaults().max_request_memory_bytes,
+          "Bytes: estimated host memory of all requests that are not answered yet.");
+ABSL_FLAG(
+    int64_t, memory_limit_bytes, 0,
+    "Bytes that the process may have resident: from nine tenths of it on, requests run one at "
+    "a time; 0 = the limit of its control group, if there is one.");
 ABSL_FLAG(int64_t, max_batch_bytes, Defaults().max_batch_bytes,
           "Bytes: estimated device memory of a forward that several requests share.");
 ABSL_FLAG(
@@ -128,6 +137,7 @@ constexpr size_t kMaxModelNameBytes = 128;
 constexpr int64_t kMaxStreamInFlight = 65'536;
 constexpr int64_t kMaxBatchWindowUs = 1'000'000;
 constexpr int64_t kMaxPatienceMs = 3'600'000;
+constexpr int64_t kMaxWriteTimeoutMs = 86'400'000;
 
 absl::Status FlagError(absl::string_view flag, absl::string_view value, absl::string_view wanted) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": '", value, "' is not ", wanted));
@@ -306,6 +316,10 @@ absl::Status ReadLimits(ServerOptions* options) {
   options->max_queued_tokens = absl::GetFlag(FLAGS_max_queued_tokens);
   options->max_concurrent_streams = absl::GetFlag(FLAGS_max_concurrent_streams);
   options->max_stream_in_flight = absl::GetFlag(FLAGS_max_stream_in_flight);
+  const int64_t write_timeout_ms = absl::GetFlag(FLAGS_write_timeout_ms);
+  options->write_timeout = absl::Milliseconds(write_timeout_ms);
+  options->max_request_memory_bytes = absl::GetFlag(FLAGS_max_request_memory_bytes);
+  options->memory_limit_bytes = absl::GetFlag(FLAGS_memory_limit_bytes);
   options->max_batch_bytes = absl::GetFlag(FLAGS_max_batch_bytes);
   const int64_t batch_window_us = absl::GetFlag(FLAGS_batch_window_us);
   const int64_t low_priority_patience_ms = absl::GetFlag(FLAGS_low_priority_patience_ms);
@@ -329,6 +343,9 @@ absl::Status ReadLimits(ServerOptions* options) {
       {"max_queued_tokens", options->max_queued_tokens, 1, kMaxInt64},
       {"max_concurrent_streams", options->max_concurrent_streams, 1, kMaxInt32},
       {"max_stream_in_flight", options->max_stream_in_flight, 1, kMaxStreamInFlight},
+      {"write_timeout_ms", write_timeout_ms, 0, kMaxWriteTimeoutMs},
+      {"max_request_memory_bytes", options->max_request_memory_bytes, 1, kMaxInt64},
+      {"memory_limit_bytes", options->memory_limit_bytes, 0, kMaxInt64},
       {"max_batch_bytes", options->max_batch_bytes, 1, kMaxInt64},
       {"batch_window_us", batch_window_us, 0, kMaxBatchWindowUs},
       {"low_priority_patience_ms", low_priority_patience_ms, 0, kMaxPatienceMs},
@@ -375,6 +392,9 @@ LimitMap ServerOptions::Limits() const {
           {"max_queued_tokens", max_queued_tokens},
           {"max_concurrent_streams", max_concurrent_streams},
           {"max_stream_in_flight", max_stream_in_flight},
+          {"write_timeout_ms", absl::ToInt64Milliseconds(write_timeout)},
+          {"max_request_memory_bytes", max_request_memory_bytes},
+          {"memory_limit_bytes", memory_limit_bytes},
           {"max_batch_bytes", max_batch_bytes},
           {"batch_window_us", absl::ToInt64Microseconds(batch_window)},
           {"low_priority_patience_ms", absl::ToInt64Milliseconds(low_priority_patience)}};

@@ -53,11 +53,14 @@ struct ServerOptions {
 
   RequestLimits limits;
   int64_t max_request_bytes = int64_t{64} << 20;
-  int32_t max_queued_requests = 1'024;            // that wait for the device
-  int64_t max_queued_tokens = int64_t{16} << 20;  // of their paths, prefixes repeated
-  int32_t max_concurrent_streams = 1'024;         // calls of one connection
-  int32_t max_stream_in_flight = 64;              // unanswered requests of one ScoreStream
-  int64_t max_batch_bytes = int64_t{4} << 30;     // on the device, of a forward that requests share
+  int32_t max_queued_requests = 1'024;              // that wait for the device
+  int64_t max_queued_tokens = int64_t{16} << 20;    // of their paths, prefixes repeated
+  int32_t max_concurrent_streams = 1'024;           // calls of one connection
+  int32_t max_stream_in_flight = 64;                // unanswered requests of one ScoreStream
+  absl::Duration write_timeout = absl::Minutes(1);  // of a client that does not read; zero = none
+  int64_t max_request_memory_bytes = int64_t{8} << 30;  // that unanswered requests may take
+  int64_t memory_limit_bytes = 0;              // of the process, resident; 0 = its control group's
+  int64_t max_batch_bytes = int64_t{4} << 30;  // on the device, of a forward that requests share
   absl::Duration batch_window = absl::ZeroDuration();       // that such a forward waits to fill
   absl::Duration low_priority_patience = absl::Seconds(2);  // then low runs though others wait
   bool share_across_tenants = false;  // prefixes of different tenants may meet

@@ -4,35 +4,52 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
+#include "absl/time/time.h"
+#include "core/base/memory_use.h"
 #include "server/call_gate.h"
+#include "server/memory_budget.h"
 #include "server/metrics.h"
 #include "server/request_log.h"
 #include "server/request_validator.h"
 #include "server/worker_thread.h"
+#include "server/write_watch.h"
 
 namespace canopy::server {
+
+struct CallLimits {
+  RequestLimits request;
+  int32_t max_stream_in_flight = 64;  // unanswered requests of one stream
+  LogRequests log_requests{};
+  int64_t max_request_memory_bytes = int64_t{8} << 30;
+  std::function<MemoryUse()> read_memory;               // null = the process has no limit
+  absl::Duration write_timeout = absl::ZeroDuration();  // of a client that stalls; zero = none
+};
 
 // The threads are last, so that they end first.
 struct ServiceContext {
   // Plans of Explain hold memory while they wait: a few are as many as people look at.
   static constexpr size_t kMaxWaitingExplains = 16;
 
-  ServiceContext(const RequestLimits& limits, int32_t max_in_flight, LogRequests logged_requests,
-                 CallGate* call_gate, Metrics* all_metrics)
-      : request_limits(limits),
-        max_stream_in_flight(max_in_flight),
-        request_log(logged_requests),
+  ServiceContext(const CallLimits& limits, CallGate* call_gate, Metrics* all_metrics)
+      : request_limits(limits.request),
+        max_stream_in_flight(limits.max_stream_in_flight),
+        request_log(limits.log_requests),
         gate(*call_gate),
         metrics(*all_metrics),
+        memory(limits.max_request_memory_bytes, limits.read_memory),
+        writes(limits.write_timeout, [this] { metrics.StalledCallCut(); }),
         completions(0),
         explains(kMaxWaitingExplains) {}
 
   const RequestLimits request_limits;
-  const int32_t max_stream_in_flight;  // unanswered requests of one stream
+  const int32_t max_stream_in_flight;
   const RequestLog request_log;
   CallGate& gate;
   Metrics& metrics;
+  MemoryBudget memory;
+  WriteWatch writes;
   WorkerThread completions;
   WorkerThread explains;
 };

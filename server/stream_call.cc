@@ -37,7 +37,8 @@ absl::Status RequestIdError(const std::string& text) {
 StreamCall::StreamCall(grpc::CallbackServerContext* call, ServiceContext* context)
     : context_(*context),
       caller_{call->peer(), DeadlineOf(*call)},
-      traceparent_(context->request_log.on() ? FindMetadata(*call, kTraceparentKey) : "") {
+      traceparent_(context->request_log.on() ? FindMetadata(*call, kTraceparentKey) : ""),
+      writer_(&context->writes, [call] { call->TryCancel(); }) {
   context_.metrics.CallStarted(Method::kScoreStream);
   context_.gate.AddDrainWatcher(this, [this] { OnDrain(); });
   absl::MutexLock lock(&mutex_);
@@ -66,6 +67,7 @@ void StreamCall::Proceed() {
   }
   if (!writing_ && !answers_.empty()) {
     writing_ = true;
+    writer_.Started();
     StartWrite(&answers_.front().bytes);
   }
   if (MayRead()) {
@@ -174,8 +176,8 @@ void StreamCall::Complete(const std::string& request_id, absl::StatusOr<grpc::By
     if (dropped) {
       --unanswered_;
     } else {
-      answers_.push_back(
-          {answer.ok() ? *std::move(answer) : ErrorResponse(request_id, status), entered});
+      answers_.push_back({answer.ok() ? *std::move(answer) : ErrorResponse(request_id, status),
+                          entered, std::move(ended)});
     }
     Proceed();
   }
@@ -199,6 +201,7 @@ void StreamCall::Log(const std::string& request_id, const WireError& error,
 }
 
 void StreamCall::OnWriteDone(bool ok) {
+  writer_.Done();
   bool entered = false;
   {
     absl::MutexLock lock(&mutex_);

@@ -3,7 +3,8 @@
 // At most `max_stream_in_flight` requests are unanswered, counting answers that the client has not
 // taken yet; the next one is read when there is room, so that HTTP/2's flow control holds back both
 // a fast sender and a slow reader. What Score would refuse is answered with `error`, and the stream
-// goes on. A drain answers what was accepted and then ends the stream with UNAVAILABLE.
+// goes on. A drain answers what was accepted and then ends the stream with UNAVAILABLE. A client
+// that does not take an answer within `--write_timeout_ms` is cut off.
 #ifndef SERVER_STREAM_CALL_H_
 #define SERVER_STREAM_CALL_H_
 
@@ -24,6 +25,7 @@
 #include "server/grpc_status.h"
 #include "server/score_work.h"
 #include "server/service_context.h"
+#include "server/write_watch.h"
 
 namespace canopy::server {
 
@@ -36,7 +38,8 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // An answer on its way out.
   struct Answer {
     grpc::ByteBuffer bytes;
-    bool entered = false;  // holds a place at the gate
+    bool entered = false;             // holds a place at the gate
+    std::shared_ptr<ScoreWork> work;  // holds the memory's pledge; null for most errors
   };
 
   ~StreamCall() override = default;
@@ -63,7 +66,8 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   ServiceContext& context_;
   const Caller caller_;
   const std::string traceparent_;  // '' when nothing is logged
-  grpc::ByteBuffer read_buffer_;   // gRPC's while a read is under way
+  WriteWatch::Writer writer_;
+  grpc::ByteBuffer read_buffer_;  // gRPC's while a read is under way
 
   absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<ScoreWork>> in_flight_ ABSL_GUARDED_BY(mutex_);

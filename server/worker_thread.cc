@@ -9,14 +9,14 @@ WorkerThread::WorkerThread(size_t max_waiting)
 
 WorkerThread::~WorkerThread() {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
   }
   thread_.join();
 }
 
 bool WorkerThread::Schedule(std::function<void()> task) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (max_waiting_ > 0 && tasks_.size() >= max_waiting_) {
     return false;
   }
@@ -28,8 +28,8 @@ void WorkerThread::Loop() {
   while (true) {
     std::function<void()> task;
     {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &WorkerThread::HasWork));
+      MutexLock lock(&mutex_);
+      mutex_.Await(Condition(this, &WorkerThread::HasWork));
       if (tasks_.empty()) {
         return;
       }

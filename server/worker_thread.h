@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "core/base/mutex.h"
 
 namespace canopy::server {
 
@@ -32,7 +32,7 @@ class WorkerThread {
   }
 
   const size_t max_waiting_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses everything above

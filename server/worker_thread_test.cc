@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "absl/synchronization/notification.h"
+#include "core/base/mutex.h"
 #include "gtest/gtest.h"
 
 namespace canopy::server {
@@ -23,9 +23,9 @@ TEST(WorkerThreadTest, RunsTasksInOrderAndFinishesThemBeforeItEnds) {
 }
 
 TEST(WorkerThreadTest, RefusesMoreThanMayWait) {
-  WorkerThread thread(2);
-  absl::Notification started;
-  absl::Notification release;
+  Notification started;
+  Notification release;
+  WorkerThread thread(2);  // gone before what its tasks use
   ASSERT_TRUE(thread.Schedule([&] {
     started.Notify();
     release.WaitForNotification();

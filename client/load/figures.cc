@@ -39,6 +39,7 @@ std::vector<Figure> FiguresOf(const LoadResult& result) {
   AddQuantiles("latency", total.latency, &figures);
   AddQuantiles("service", total.service_time, &figures);
   AddQuantiles("lateness", total.lateness, &figures);
+  AddQuantiles("refusal", total.refusal, &figures);
   for (int stage = 0; stage < kNumStages; ++stage) {
     AddQuantiles(StageName(static_cast<Stage>(stage)), total.stages[static_cast<size_t>(stage)],
                  &figures);

@@ -82,6 +82,9 @@ void Tally::Record(const CallRecord& record, absl::Duration latency_goal) {
   retries += static_cast<uint64_t>(record.attempts - 1);
   lateness.Record(record.lateness);
   ++outcomes[OutcomeOf(record)];
+  if (record.fate == Fate::kRefused && record.code == absl::StatusCode::kResourceExhausted) {
+    refusal.Record(record.service_time);
+  }
   if (record.fate != Fate::kAnswered) {
     return;
   }
@@ -118,6 +121,7 @@ void Tally::Merge(const Tally& other) {
   latency.Merge(other.latency);
   service_time.Merge(other.service_time);
   lateness.Merge(other.lateness);
+  refusal.Merge(other.refusal);
   for (int stage = 0; stage < kNumStages; ++stage) {
     stages[stage].Merge(other.stages[stage]);
   }

@@ -20,6 +20,7 @@ inline constexpr absl::string_view kErrorReasons[] = {
     "DEADLINE_TOO_SHORT",
     "DISPLACED",
     "EXPLAIN_BUSY",
+    "MEMORY_FULL",
     // The server.
     "LOADING",
     "DRAINING",

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/mutex.h"
+#include "core/base/status_details.h"
 #include "core/engine/engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -34,7 +35,7 @@ constexpr int32_t kPoison = 950;
 struct Call {
   std::shared_ptr<const PathBatch> batch;
   JobId id = 0;
-  absl::Notification answered;
+  Notification answered;
   absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
 
   const absl::StatusOr<ScoreResult>& Await() {
@@ -47,7 +48,7 @@ class BatchingTest : public ::testing::Test {
  protected:
   void Start(Engine::Options options = {}) {
     options.on_forward = [this](const ForwardRecord& forward) {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       forwards_.push_back(forward);
     };
     ModelInfo info = FakeModelInfo();
@@ -119,7 +120,7 @@ class BatchingTest : public ::testing::Test {
 
   // Requests of each forward after the first.
   std::vector<int64_t> LaterForwards() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     std::vector<int64_t> requests;
     for (size_t i = 1; i < forwards_.size(); ++i) {
       requests.push_back(forwards_[i].requests);
@@ -128,7 +129,7 @@ class BatchingTest : public ::testing::Test {
   }
 
   int64_t ComputedTokens(size_t forward) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return forwards_[forward].computed_tokens;
   }
 
@@ -154,7 +155,7 @@ class BatchingTest : public ::testing::Test {
 
   std::mt19937 random_{20'261'130};
   std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::vector<ForwardRecord> forwards_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Engine> engine_;
 };
@@ -288,6 +289,51 @@ TEST_F(BatchingTest, JobsThatAreTooLargeTogetherRunAlone) {
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 1, 1, 1, 1));
 }
 
+// Wherever memory runs out, and for however long: what is answered is right, each job once, and a
+// job fails only where not even one path of it could run.
+TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
+  Engine::Options options;
+  options.max_batch_tokens = 128;
+  Start(options);
+  const std::vector<int32_t> state = State(20);
+  for (int64_t first = 0; first < 24; ++first) {
+    for (const int64_t count : {1, 2, 3, 6, 60}) {
+      SCOPED_TRACE(absl::StrCat(count, " without memory after ", first));
+      const auto occupant = Occupy();
+      controls_->FailForwards(1 + first, count);  // the occupant is the first
+      std::vector<std::unique_ptr<Call>> calls;
+      for (int i = 0; i < 5; ++i) {
+        calls.push_back(Submit(Fused(Batch(state, 1, 1 + i), std::to_string(i % 3))));
+      }
+      calls.push_back(Submit(Fused(Batch(state, 6, 4), "large")));
+      for (const Backend backend : {Backend::kDense, Backend::kPath}) {
+        ScoreJob job = Fused(Batch(state, 6, 4), "alone");
+        job.routing.backend = backend;
+        calls.push_back(Submit(std::move(job)));
+      }
+      controls_->gate.Open();
+      for (size_t i = 0; i < calls.size(); ++i) {
+        const absl::StatusOr<ScoreResult>& result = calls[i]->Await();
+        if (result.ok()) {
+          ExpectScores(calls[i].get());
+          continue;
+        }
+        EXPECT_EQ(ErrorReason(result.status()), "PATH_TOO_LARGE_FOR_DEVICE") << result.status();
+        EXPECT_TRUE(count > 1 || calls[i]->batch->num_paths() == 1) << "job " << i;
+      }
+      ExpectScores(occupant.get());
+      controls_->FailForwards(0, 0);
+      const auto next = Submit(Fused(Batch(state)));
+      ExpectScores(next.get());
+    }
+  }
+  engine_->Drain();
+  const EngineStats stats = engine_->stats();
+  EXPECT_EQ(stats.accepted, 24 * 5 * 10);
+  EXPECT_EQ(stats.answered, stats.accepted);
+  EXPECT_EQ(stats.queued_normal + stats.queued_low + stats.queued_tokens, 0);
+}
+
 TEST_F(BatchingTest, WhatIsCancelledLeavesASharedForwardBeforeItIsLaunched) {
   Start();
   const auto first = Occupy();
@@ -316,7 +362,7 @@ TEST_F(BatchingTest, ASmallJobWaitsForOnePartOfALargeOneAtMost) {
     options.max_batch_tokens = 64;
     Start(options);
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       forwards_.clear();
     }
     controls_->gate.Close();
@@ -363,6 +409,81 @@ TEST_F(BatchingTest, DeviceTimeOfAJobThatNobodyWaitsForIsCounted) {
   const EngineStats stats = engine_->stats();
   EXPECT_GT(stats.wasted_device_seconds, 0);
   EXPECT_DOUBLE_EQ(stats.wasted_device_seconds, stats.device_seconds);
+}
+
+TEST_F(BatchingTest, ADeadlineBetweenPartsEndsTheJobAndLaunchesNoFurtherPart) {
+  Engine::Options options;
+  options.max_batch_tokens = 64;
+  Start(options);
+  controls_->gate.Close();
+  ScoreJob job = Fused(Batch(State(20), 10, 12), "large");
+  job.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  const auto large = Submit(std::move(job));
+  controls_->gate.AwaitWaiter();
+  controls_->gate.LetOnePass();
+  controls_->gate.AwaitWaiter();
+  // The second part stands on the device, the third is planned or will be.
+  EXPECT_TRUE(absl::IsDeadlineExceeded(large->Await().status())) << large->result.status();
+  controls_->gate.Open();
+  engine_->Drain();
+  EXPECT_EQ(controls_->forwards(), 2);
+  EXPECT_EQ(engine_->stats().expired, 1);
+}
+
+// Those that wait are taken back in one sweep, whatever ends them.
+TEST_F(BatchingTest, TenThousandThatNobodyWaitsForAreNeverLaunched) {
+  constexpr int kJobs = 10'000;
+  Engine::Options options;
+  options.max_queued_requests = kJobs + 1;
+  Start(options);
+  const auto occupant = Occupy();
+  const auto batch = Batch(State(5), 1, 1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  std::vector<std::unique_ptr<Call>> calls;
+  calls.reserve(kJobs);
+  for (int i = 0; i < kJobs; ++i) {
+    ScoreJob job = Fused(batch, std::to_string(i % 7));
+    if (i % 2 == 0) {
+      job.deadline = deadline;
+    }
+    if (i % 3 == 0) {
+      job.routing.backend = Backend::kPath;
+    }
+    calls.push_back(std::make_unique<Call>());
+    Call* call = calls.back().get();
+    job.id = call->id = engine_->NewJobId();
+    // A slow machine may come too late for the deadline.
+    const absl::Status submitted =
+        engine_->Submit(std::move(job), [call](absl::StatusOr<ScoreResult> result) {
+          ASSERT_FALSE(call->answered.HasBeenNotified()) << "answered twice";
+          call->result = std::move(result);
+          call->answered.Notify();
+        });
+    if (!submitted.ok()) {
+      EXPECT_TRUE(absl::IsDeadlineExceeded(submitted)) << submitted;
+      call->result = submitted;
+      call->answered.Notify();
+    }
+  }
+  std::vector<JobId> without_deadline;
+  for (int i = 1; i < kJobs; i += 2) {
+    without_deadline.push_back(calls[i]->id);
+  }
+  std::shuffle(without_deadline.begin(), without_deadline.end(), random_);
+  for (const JobId id : without_deadline) {
+    engine_->Cancel(id);
+  }
+  for (const auto& call : calls) {
+    EXPECT_FALSE(call->Await().ok());
+  }
+  EXPECT_EQ(engine_->stats().cancelled, kJobs / 2);
+  EXPECT_EQ(engine_->stats().queued_normal, 0);
+  EXPECT_EQ(engine_->stats().queued_tokens, 0);
+  controls_->gate.Open();
+  ExpectScores(occupant.get());
+  engine_->Drain();
+  EXPECT_EQ(controls_->forwards(), 1);
+  EXPECT_EQ(engine_->stats().wasted_device_seconds, 0);
 }
 
 TEST_F(BatchingTest, ManyThreadsCancelsAndDeadlinesEndEachJobOnce) {

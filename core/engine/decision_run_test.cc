@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
+#include "core/base/mutex.h"
 #include "core/base/status_details.h"
 #include "core/engine/engine.h"
 #include "gtest/gtest.h"
@@ -53,7 +53,7 @@ absl::StatusOr<ScoreResult> Score(std::unique_ptr<ModelRunner> runner,
   job.outputs.vectors = true;
   job.routing.backend = Backend::kDense;
   absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
-  absl::Notification done;
+  Notification done;
   const absl::Status submitted =
       (*engine)->Submit(std::move(job), [&](absl::StatusOr<ScoreResult> answer) {
         result = std::move(answer);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
+#include "core/base/mutex.h"
 #include "core/base/status_details.h"
 #include "core/tree/route_costs.h"
 #include "gmock/gmock.h"
@@ -41,7 +41,7 @@ class Answer {
   }
 
  private:
-  absl::Notification done_;
+  Notification done_;
   absl::StatusOr<ScoreResult> result_ = absl::UnknownError("not answered");
 };
 

@@ -15,6 +15,7 @@ FairQueue::Place FairQueue::Add(const std::string& client_name, JobId job, End e
   std::unique_ptr<Client>& client = clients_[client_name];
   if (client == nullptr) {
     client = std::make_unique<Client>();
+    client->name = client_name;
   }
   // A client's place in the order depends on its clock and turn: out while they change.
   const bool front = end == End::kFront;
@@ -80,6 +81,24 @@ std::optional<JobId> FairQueue::Next(int64_t max_lead,
     }
   }
   return std::nullopt;
+}
+
+int64_t FairQueue::ClockOf(const std::string& client_name) const {
+  const auto client = clients_.find(client_name);
+  if (client == clients_.end()) {
+    return present_;
+  }
+  const Client& known = *client->second;
+  return known.jobs.empty() ? std::max(known.clock, present_) : known.clock;
+}
+
+void FairQueue::VisitInOrder(
+    absl::FunctionRef<bool(const std::string& client, int64_t clock)> visit) const {
+  for (const Client* client : order_) {
+    if (!visit(client->name, client->clock)) {
+      return;
+    }
+  }
 }
 
 void FairQueue::Charge(const std::string& client_name, int64_t tokens) {

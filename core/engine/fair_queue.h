@@ -41,15 +41,19 @@ class FairQueue {
   // job `accepts` takes.
   std::optional<JobId> Next(int64_t max_lead, absl::FunctionRef<bool(JobId)> accepts) const;
 
+  // Where `client` stands, or would if a job of it came now.
+  int64_t ClockOf(const std::string& client) const;
+  // Clients with a job here, the furthest behind first, until `visit` returns false.
+  void VisitInOrder(absl::FunctionRef<bool(const std::string& client, int64_t clock)> visit) const;
+
   // `client` was served `tokens`, or gives them back where negative. Call while it has a job here.
   void Charge(const std::string& client, int64_t tokens);
 
   bool empty() const { return order_.empty(); }
-  // Clients with a job here.
-  int64_t num_clients() const { return static_cast<int64_t>(order_.size()); }
 
  private:
   struct Client {
+    std::string name;
     int64_t clock = 0;
     int64_t turn = 0;  // among clients whose clocks agree, who came first
     std::list<JobId> jobs;

@@ -85,7 +85,7 @@ Pipeline::Pipeline(const Scheduler::Options& options, ForwardObserver observer)
 Pipeline::~Pipeline() {
   Drain();
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
   }
   device_thread_.join();
@@ -104,7 +104,7 @@ absl::Status Pipeline::Submit(const JobRequest& request, std::unique_ptr<JobRun>
       new Job{id, std::move(run), std::move(done), Stopwatch(), std::move(pass), nullptr, 0});
   std::vector<Ended> ended;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (draining_) {
       ++stats_.refused_draining;
       return WithErrorReason(absl::UnavailableError("draining"), "DRAINING");
@@ -138,7 +138,7 @@ absl::Status Pipeline::Submit(const JobRequest& request, std::unique_ptr<JobRun>
 void Pipeline::Cancel(JobId id) {
   std::vector<Ended> ended;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     // The call of a passed deadline is cancelled too.
     ExpireJobs(&ended);
     if (scheduler_.Cancel(id)) {
@@ -149,9 +149,9 @@ void Pipeline::Cancel(JobId id) {
 }
 
 void Pipeline::Drain() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   draining_ = true;
-  mutex_.Await(absl::Condition(
+  mutex_.Await(Condition(
       +[](Pipeline* pipeline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pipeline->mutex_) {
         return pipeline->jobs_.empty() && !pipeline->running_ && pipeline->delivering_ == 0;
       },
@@ -159,7 +159,7 @@ void Pipeline::Drain() {
 }
 
 EngineStats Pipeline::stats() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   EngineStats stats = stats_;
   stats.queued_normal = scheduler_.queued_requests(Priority::kNormal);
   stats.queued_low = scheduler_.queued_requests(Priority::kLow);
@@ -217,7 +217,7 @@ void Pipeline::SetAlarm() {
 void Pipeline::Ring() {
   std::vector<Ended> ended;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     alarm_at_ = TimePoint::max();
     plan_wanted_ = true;
     ExpireJobs(&ended);
@@ -233,7 +233,7 @@ void Pipeline::Deliver(std::vector<Ended> ended) {
   for (Ended& answer : ended) {
     answer.job->done(std::move(answer.result));
   }
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   delivering_ -= static_cast<int64_t>(ended.size());
 }
 
@@ -246,8 +246,8 @@ void Pipeline::PlanLoop() {
     std::vector<Ended> ended;
     std::unique_ptr<Planned> planned;
     {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &Pipeline::ShouldPlan));
+      MutexLock lock(&mutex_);
+      mutex_.Await(Condition(this, &Pipeline::ShouldPlan));
       if (stopping_) {
         return;
       }
@@ -260,7 +260,7 @@ void Pipeline::PlanLoop() {
     const absl::Status built = planned->built ? absl::OkStatus() : BuildForward(planned.get());
     std::vector<Ended> failed;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (built.ok()) {
         Place(std::move(planned));
       } else {
@@ -381,9 +381,9 @@ std::unique_ptr<Pipeline::Planned> Pipeline::NextForward() {
     std::vector<Ended> ended;
     std::unique_ptr<Planned> planned;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       device_idle_ = true;
-      mutex_.Await(absl::Condition(
+      mutex_.Await(Condition(
           +[](Pipeline* pipeline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pipeline->mutex_) {
             return pipeline->stopping_ || (pipeline->planned_ != nullptr && !pipeline->revise_);
           },
@@ -428,7 +428,7 @@ void Pipeline::Run(Planned* planned) {
     observer_({static_cast<int64_t>(planned->jobs.size()), computed_tokens, duration.count()});
   }
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     ++stats_.forwards;
     stats_.device_seconds += duration.count();
     if (output.ok()) {
@@ -441,7 +441,7 @@ void Pipeline::Run(Planned* planned) {
                            static_cast<double>(forward.shares[i].computed_tokens) /
                            static_cast<double>(computed_tokens);
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (!jobs_.contains(job.id)) {
         stats_.wasted_device_seconds += seconds;
         continue;
@@ -452,12 +452,12 @@ void Pipeline::Run(Planned* planned) {
     NoteHealth(progress.status());
     std::vector<Ended> ended;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       Settle(job, std::move(progress), &ended);
     }
     Deliver(std::move(ended));
   }
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   running_ = false;
 }
 

@@ -25,7 +25,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "core/base/mutex.h"
 #include "core/engine/alarm.h"
 #include "core/engine/engine_stats.h"
 #include "core/engine/forward.h"
@@ -102,7 +102,7 @@ class Pipeline {
   const Scheduler::Options options_;
   const ForwardObserver observer_;
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   Scheduler scheduler_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<JobId, std::shared_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);  // unanswered
   // The turn that is being planned, or waits for the device as planned_.

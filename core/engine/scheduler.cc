@@ -80,18 +80,30 @@ bool Scheduler::FitsWithout(JobId victim, const JobRequest& request) const {
   return others == 0 || request.input_tokens <= options_.max_queued_tokens - others;
 }
 
+// What the device computes before a new job, as far as it is known: of the client's own jobs all,
+// of another client's those that its clock lets go first.
+int64_t Scheduler::TokensAhead(const JobRequest& request) const {
+  if (request.priority == Priority::kLow) {
+    return waiting_tokens_[0] + waiting_tokens_[1];
+  }
+  const auto own = loads_.find(request.client);
+  int64_t ahead = own == loads_.end() ? 0 : own->second.waiting_tokens;
+  const int64_t clock_then = queues_[0].ClockOf(request.client) + ahead;
+  queues_[0].VisitInOrder([&](const std::string& client, int64_t clock) {
+    if (client != request.client) {
+      ahead += std::min(loads_.at(client).waiting_tokens,
+                        std::max<int64_t>(clock_then + request.tokens - clock, 0));
+    }
+    return clock < clock_then + request.tokens;
+  });
+  return std::min(ahead, waiting_tokens_[0]);
+}
+
 bool Scheduler::IsHopeless(const JobRequest& request, TimePoint now) const {
   if (request.deadline == TimePoint::max() || recent_seconds_ <= 0) {
     return false;
   }
-  const int priority = Index(request.priority);
-  int64_t ahead = waiting_tokens_[0] + (priority == 0 ? 0 : waiting_tokens_[1]);
-  // Each other client gets no more in between than this one.
-  if (const auto own = loads_.find(request.client); priority == 0) {
-    const int64_t own_tokens =
-        request.tokens + (own == loads_.end() ? 0 : own->second.waiting_tokens);
-    ahead = std::min(ahead, own_tokens * queues_[0].num_clients());
-  }
+  const int64_t ahead = TokensAhead(request);
   if (ahead == 0) {
     return false;
   }

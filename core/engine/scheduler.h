@@ -159,6 +159,7 @@ class Scheduler {
   std::optional<JobId> FindVictim(const JobRequest& request, Refusal refusal) const;
   bool FitsWithout(JobId victim, const JobRequest& request) const;
   bool IsHopeless(const JobRequest& request, TimePoint now) const;
+  int64_t TokensAhead(const JobRequest& request) const;
   microseconds RetryDelay() const;
 
   std::optional<JobId> PickFirst(TimePoint now);

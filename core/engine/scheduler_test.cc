@@ -143,6 +143,36 @@ TEST_F(SchedulerTest, SharingDoesNotStarveWhatRunsAlone) {
   }
 }
 
+// A client whose large jobs ride in every forward of a small one's.
+TEST_F(SchedulerTest, ARiderDoesNotRunAway) {
+  std::map<std::string, int64_t> served;
+  JobId next = 1;
+  const auto refill = [&](const std::string& client, int64_t tokens, const std::string& key) {
+    JobRequest job = Job(next * 3 + (client == "rider"  ? 0
+                                     : client == "host" ? 1
+                                                        : 2),
+                         client, tokens, key);
+    ++next;
+    ASSERT_TRUE(Admit(job));
+  };
+  for (int i = 0; i < 4; ++i) {
+    refill("rider", 45, "key");
+    refill("host", 5, "key");
+    refill("alone", 5, "");
+  }
+  for (int round = 0; round < 500; ++round) {
+    const Turn turn = *scheduler().Take(now_);
+    for (const JobId id : turn.jobs) {
+      const bool is_rider = id % 3 == 0;
+      const std::string client = is_rider ? "rider" : id % 3 == 1 ? "host" : "alone";
+      served[client] += is_rider ? 45 : 5;
+      scheduler().Finish(id);
+      refill(client, is_rider ? 45 : 5, client == "alone" ? "" : "key");
+    }
+    ASSERT_LE(served["rider"] - served["alone"], 200) << "round " << round;
+  }
+}
+
 TEST_F(SchedulerTest, SmallJobsRunBetweenThePartsOfALargeOne) {
   Admit(Job(1, "a", 300));
   Turn part = *scheduler().Take(now_);
@@ -161,6 +191,19 @@ TEST_F(SchedulerTest, SmallJobsRunBetweenThePartsOfALargeOne) {
   EXPECT_THAT(Take(), ElementsAre(4));
   EXPECT_THAT(Take(), ElementsAre(1));
   EXPECT_THAT(Take(), IsEmpty());
+}
+
+TEST_F(SchedulerTest, APartYieldsOnlyWhereAWholeJobOfItsClientWaits) {
+  Admit(Job(1, "a", 5));
+  Admit(Job(2, "a", 300));
+  Admit(Job(3, "a", 300));
+  EXPECT_THAT(Take(), ElementsAre(1));
+  scheduler().Finish(1);
+  const Turn part = *scheduler().Take(now_);
+  EXPECT_THAT(part.jobs, ElementsAre(2));
+  scheduler().Launch(part);
+  Admit(Job(4, "a", 5));
+  EXPECT_THAT(Take(), ElementsAre(4)) << "the third has not let anybody go first yet";
 }
 
 TEST_F(SchedulerTest, APlannedPartYieldsToASmallJobOnce) {
@@ -336,6 +379,23 @@ TEST_F(SchedulerTest, TheTokenLimitHolds) {
     }
   }
   EXPECT_TRUE(Admit(Job(4, "a", 60)));
+}
+
+TEST_F(SchedulerTest, AJobLargerThanTheTokenLimitMayDisplaceTheOnlyOneThatWaits) {
+  options_.max_queued_tokens = 100;
+  JobRequest low = Job(1, "a", 50);
+  low.priority = Priority::kLow;
+  Admit(low);
+  EXPECT_EQ(scheduler().Admit(Job(2, "a", 500), now_).displaced, JobId{1});
+  EXPECT_EQ(scheduler().queued_tokens(), 500);
+  // With another beside the victim it does not fit, and nobody loses a place.
+  scheduler_ = nullptr;
+  Admit(low);
+  Admit(Job(3, "a", 10));
+  const Scheduler::Admission admission = scheduler().Admit(Job(4, "a", 91), now_);
+  EXPECT_EQ(admission.refusal, Refusal::kQueuedTokens);
+  EXPECT_EQ(admission.displaced, std::nullopt);
+  EXPECT_EQ(scheduler().Admit(Job(5, "a", 90), now_).displaced, JobId{1});
 }
 
 TEST_F(SchedulerTest, RetryDelaysFollowTheDrainRate) {

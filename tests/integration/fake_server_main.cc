@@ -5,6 +5,9 @@
 //   writing
 //               and closed it again
 //   load:FIFO   loading does
+//   pace:FORWARD_US[:NANOSECONDS]   a forward takes so many microseconds, and so many nanoseconds
+//               a slot
+//   noop        forwards take no time, and every score is zero
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -14,7 +17,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/base/status_macros.h"
 #include "server/run_server.h"
 #include "tests/integration/test_server.h"
 
@@ -48,9 +54,48 @@ class HeldRunner final : public ModelRunner {
   const std::unique_ptr<ModelRunner> runner_;
 };
 
+// What a device without work answers: the cost of everything around it is what is left.
+class NoopRunner final : public ModelRunner {
+ public:
+  explicit NoopRunner(const std::string& name) {
+    ModelInfo info = FakeModelInfo();
+    info.name = name;
+    info_ = std::make_shared<const ModelInfo>(std::move(info));
+  }
+
+  std::shared_ptr<const ModelInfo> info() const override { return info_; }
+
+  absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
+    if (!outputs.scores || outputs.vectors || outputs.distributions() || outputs.values) {
+      return absl::UnimplementedError("noop answers scores alone");
+    }
+    PartOutput output;
+    output.scores.resize(plan.endpoints.size());
+    output.finite.assign(plan.endpoints.size(), 1);
+    return output;
+  }
+
+ private:
+  std::shared_ptr<const ModelInfo> info_;
+};
+
+// FORWARD_US[:NANOSECONDS]
+absl::Status SetPace(absl::string_view text, FakeControls* controls) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
+  int64_t forward_us = 0;
+  int64_t slot_ns = 0;
+  if (parts.size() > 2 || !absl::SimpleAtoi(parts[0], &forward_us) ||
+      (parts.size() == 2 && !absl::SimpleAtoi(parts[1], &slot_ns))) {
+    return absl::InvalidArgumentError("pace:FORWARD_US[:NANOSECONDS] is wanted");
+  }
+  controls->Pace(absl::Microseconds(forward_us), absl::Nanoseconds(slot_ns));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<ModelRunner>> Load(const server::ModelSource& model,
                                                   const server::ServerOptions& options) {
-  const server::ModelLoader fakes = FakeLoader(std::make_shared<FakeControls>());
+  const auto controls = std::make_shared<FakeControls>();
+  const server::ModelLoader fakes = FakeLoader(controls);
   absl::string_view source = model.source;
   if (absl::ConsumePrefix(&source, "hold:")) {
     auto runner = fakes.load({model.name, "reward"}, options);
@@ -59,6 +104,13 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> Load(const server::ModelSource& mod
   if (absl::ConsumePrefix(&source, "load:")) {
     ReadToEnd(std::string(source));
     return fakes.load({model.name, "reward"}, options);
+  }
+  if (absl::ConsumePrefix(&source, "pace:")) {
+    CANOPY_RETURN_IF_ERROR(SetPace(source, controls.get()));
+    return fakes.load({model.name, "reward"}, options);
+  }
+  if (source == "noop") {
+    return std::make_unique<NoopRunner>(model.name);
   }
   return fakes.load(model, options);
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <random>
@@ -25,6 +26,8 @@ namespace canopy::testing {
 namespace {
 
 using Code = grpc::StatusCode;
+
+constexpr char kUnavailableCalls[] = "canopy_requests_total{code=\"UNAVAILABLE\",method=\"Score\"}";
 
 v1::ScoreRequest RandomRequest(std::mt19937* random) {
   v1::ScoreRequest request;
@@ -84,6 +87,12 @@ class Crowd {
     absl::MutexLock lock(&mutex_);
     const auto is_empty = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_ == 0; };
     mutex_.Await(absl::Condition(&is_empty));
+  }
+
+  void AwaitOpen(int open) {
+    absl::MutexLock lock(&mutex_);
+    const auto is_open = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_ == open; };
+    mutex_.Await(absl::Condition(&is_open));
   }
 
   std::map<Code, int64_t> codes() {
@@ -179,7 +188,7 @@ TEST_F(PressureTest, DeadlinesOfEveryLength) {
                           std::chrono::microseconds(static_cast<int>(random() % 8'000) - 500));
     *request = RandomRequest(&random);
   });
-  crowd.Run(200, [](int64_t ended) { return ended >= 5'000; });
+  crowd.Run(200, [](int64_t ended) { return ended >= 10'000; });
   for (const auto& [code, count] : crowd.codes()) {
     EXPECT_TRUE(code == Code::OK || code == Code::DEADLINE_EXCEEDED ||
                 code == Code::RESOURCE_EXHAUSTED)
@@ -216,6 +225,43 @@ TEST_F(PressureTest, UnderOverloadTheDeviceWorksForThoseWhoStillWait) {
   ExpectLawOfTotals();
   v1::ScoreResponse response;
   EXPECT_TRUE(server_->Score(RandomRequest(&random), &response).ok());
+}
+
+// A queue that is full when the drain begins: what was accepted is answered, the rest is refused,
+// and all of it adds up, on both ends.
+TEST_F(PressureTest, ADrainUnderOverloadLosesNothing) {
+  Start([](server::ServerOptions* options) { options->max_queued_requests = 20; });
+  server_->controls().gate.Close();
+  std::mt19937 random(15);
+  Crowd crowd(server_.get(), [&](grpc::ClientContext* context, v1::ScoreRequest* request) {
+    SetTestDeadline(context);
+    *request = RandomRequest(&random);
+  });
+  for (int i = 0; i < 200; ++i) {
+    crowd.Start();
+  }
+  const std::string address = server_->server().metrics_address();
+  AwaitMetric(address, kQueuedRequests, 20);
+  std::future<bool> drained =
+      std::async(std::launch::async, [&] { return server_->server().Drain(absl::Minutes(5)); });
+  // Until the drain has begun, each of these is one too many.
+  do {
+    crowd.Start();
+  } while (MetricValue(Scrape(address), kUnavailableCalls) < 1);
+  crowd.AwaitOpen(21);  // those that were accepted: one is on the device
+  server_->controls().gate.Open();
+  EXPECT_TRUE(drained.get());
+  crowd.AwaitAll();
+  ExpectLawOfTotals();
+  const std::map<Code, int64_t> codes = crowd.codes();
+  for (const auto& [code, count] : codes) {
+    EXPECT_TRUE(code == Code::OK || code == Code::RESOURCE_EXHAUSTED || code == Code::UNAVAILABLE)
+        << code << ": " << count;
+  }
+  const std::string page = Scrape(address);
+  EXPECT_EQ(MetricValue(page, "canopy_ended_requests_total{outcome=\"answered\"}"),
+            codes.at(Code::OK));
+  EXPECT_EQ(MetricValue(page, "canopy_accepted_requests_total"), codes.at(Code::OK));
 }
 
 // One connection with a long backlog, another with one call at a time.

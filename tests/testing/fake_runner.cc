@@ -288,32 +288,39 @@ ModelInfo FakeModelInfo() {
 }
 
 void FakeControls::PoisonToken(int32_t token) {
-  absl::MutexLock lock(&mutex);
+  MutexLock lock(&mutex);
   poison_token = token;
 }
 
 void FakeControls::LimitSlots(int64_t slots) {
-  absl::MutexLock lock(&mutex);
+  MutexLock lock(&mutex);
   max_slots = slots;
 }
 
+void FakeControls::FailForwards(int64_t first, int64_t count) {
+  MutexLock lock(&mutex);
+  first_without_memory = num_forwards + first;
+  end_without_memory = first_without_memory + count;
+}
+
 void FakeControls::FailWith(absl::Status status) {
-  absl::MutexLock lock(&mutex);
+  MutexLock lock(&mutex);
   failure = std::move(status);
 }
 
 void FakeControls::FailBackend(Backend backend) {
-  absl::MutexLock lock(&mutex);
+  MutexLock lock(&mutex);
   failing_backend = backend;
 }
 
-void FakeControls::Pace(absl::Duration time) {
-  absl::MutexLock lock(&mutex);
-  forward_time = time;
+void FakeControls::Pace(absl::Duration forward, absl::Duration slot) {
+  MutexLock lock(&mutex);
+  forward_time = forward;
+  slot_time = slot;
 }
 
 int64_t FakeControls::forwards() const {
-  absl::MutexLock lock(&mutex);
+  MutexLock lock(&mutex);
   return num_forwards;
 }
 
@@ -322,24 +329,28 @@ FakeRunner::FakeRunner(const ModelInfo& info, std::shared_ptr<FakeControls> cont
 
 absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSelection& outputs) {
   controls_->gate.Pass();
+  const auto begin = std::chrono::steady_clock::now();
   int32_t poison_token = -1;
-  absl::Duration forward_time;
+  absl::Duration run_time;
   {
-    absl::MutexLock lock(&controls_->mutex);
-    ++controls_->num_forwards;
-    forward_time = controls_->forward_time;
+    MutexLock lock(&controls_->mutex);
+    const int64_t forward = controls_->num_forwards++;
+    run_time = controls_->forward_time + plan.computed_tokens() * controls_->slot_time;
     poison_token = controls_->poison_token;
     CANOPY_RETURN_IF_ERROR(controls_->failure);
     if (plan.backend == controls_->failing_backend) {
       return absl::FailedPreconditionError(
           absl::StrCat("the fake does not run ", BackendName(plan.backend)));
     }
+    if (forward >= controls_->first_without_memory && forward < controls_->end_without_memory) {
+      return absl::ResourceExhaustedError(absl::StrCat("no memory at forward ", forward));
+    }
     if (controls_->max_slots > 0 && plan.computed_tokens() > controls_->max_slots) {
       return absl::ResourceExhaustedError(absl::StrCat(
           plan.computed_tokens(), " slots do not fit the fake device's ", controls_->max_slots));
     }
   }
-  absl::SleepFor(forward_time);
+  absl::SleepFor(run_time - absl::FromChrono(std::chrono::steady_clock::now() - begin));
   if (outputs.scores && info_->score_head == ScoreHead::kDecision) {
     return absl::InternalError("fake runner: a part of a question was asked for its scores");
   }

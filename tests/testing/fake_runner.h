@@ -15,9 +15,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "core/base/mutex.h"
 #include "core/engine/model_runner.h"
 #include "tests/testing/gate.h"
 
@@ -56,21 +56,27 @@ struct FakeControls {
   void PoisonToken(int32_t token) ABSL_LOCKS_EXCLUDED(mutex);
   // Forwards of more slots find no device memory. 0 = no limit.
   void LimitSlots(int64_t slots) ABSL_LOCKS_EXCLUDED(mutex);
+  // Of the forwards from now on, `count` find no device memory after `first` that do.
+  void FailForwards(int64_t first, int64_t count) ABSL_LOCKS_EXCLUDED(mutex);
   // Every forward fails with `status` until it is OK again.
   void FailWith(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex);
   // Forwards of this backend fail as a backend does that cannot run. kAuto = none.
   void FailBackend(Backend backend) ABSL_LOCKS_EXCLUDED(mutex);
-  // Each forward takes this long.
-  void Pace(absl::Duration forward_time) ABSL_LOCKS_EXCLUDED(mutex);
+  // Each forward takes this long, and each slot of it.
+  void Pace(absl::Duration forward_time, absl::Duration slot_time = absl::ZeroDuration())
+      ABSL_LOCKS_EXCLUDED(mutex);
   // Forwards so far, those that failed included.
   int64_t forwards() const ABSL_LOCKS_EXCLUDED(mutex);
 
-  mutable absl::Mutex mutex;
+  mutable Mutex mutex;
   int32_t poison_token ABSL_GUARDED_BY(mutex) = -1;
   int64_t max_slots ABSL_GUARDED_BY(mutex) = 0;
+  int64_t first_without_memory ABSL_GUARDED_BY(mutex) = 0;  // of num_forwards
+  int64_t end_without_memory ABSL_GUARDED_BY(mutex) = 0;
   absl::Status failure ABSL_GUARDED_BY(mutex);
   Backend failing_backend ABSL_GUARDED_BY(mutex) = Backend::kAuto;
   absl::Duration forward_time ABSL_GUARDED_BY(mutex) = absl::ZeroDuration();
+  absl::Duration slot_time ABSL_GUARDED_BY(mutex) = absl::ZeroDuration();
   int64_t num_forwards ABSL_GUARDED_BY(mutex) = 0;
 };
 

@@ -4,7 +4,7 @@
 #define TESTS_TESTING_GATE_H_
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "core/base/mutex.h"
 
 namespace canopy::testing {
 
@@ -12,26 +12,26 @@ namespace canopy::testing {
 class Gate {
  public:
   void Close() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     open_ = false;
   }
 
   void Open() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     open_ = true;
   }
 
   // Lets one that waits, or comes next, pass a closed gate.
   void LetOnePass() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     ++permits_;
   }
 
   // Returns at once while open.
   void Pass() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     ++waiting_;
-    mutex_.Await(absl::Condition(
+    mutex_.Await(Condition(
         +[](Gate* gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(gate->mutex_) {
           return gate->open_ || gate->permits_ > 0;
         },
@@ -44,8 +44,8 @@ class Gate {
 
   // Returns once somebody waits in Pass.
   void AwaitWaiter() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
+    MutexLock lock(&mutex_);
+    mutex_.Await(Condition(
         +[](Gate* gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(gate->mutex_) {
           return gate->waiting_ > 0 && !gate->open_ && gate->permits_ == 0;
         },
@@ -53,7 +53,7 @@ class Gate {
   }
 
  private:
-  absl::Mutex mutex_;
+  Mutex mutex_;
   bool open_ ABSL_GUARDED_BY(mutex_) = true;
   int permits_ ABSL_GUARDED_BY(mutex_) = 0;
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
