@@ -39,9 +39,8 @@ struct Gated {
 };
 
 bool IsValid(const GatedProductParams& params) {
-  return params.num_rows >= 0 && params.columns >= 1 && params.columns % 8 == 0 &&
-         params.columns <= INT32_MAX / 2 && params.inner >= 1 && params.inner % 8 == 0 &&
-         (params.tile_weights == 0 || params.tile_weights == 128 || params.tile_weights == 256);
+  return params.columns >= 1 && params.columns % 8 == 0 && params.columns <= INT32_MAX / 2 &&
+         hopper::IsTileWeights(params.tile_weights);
 }
 
 }  // namespace
@@ -52,29 +51,16 @@ cudaError_t InitGatedProduct() {
 }
 
 cudaError_t LaunchGatedProduct(const GatedProductParams& params, cudaStream_t stream) {
-  if (!IsValid(params)) {
-    return cudaErrorInvalidValue;
-  }
-  if (params.data_type == DataType::kFloat32) {
-    return cudaErrorNotSupported;
-  }
-  if (params.num_rows == 0) {
-    return cudaSuccess;
-  }
-  hopper::ProductArrays arrays;
-  arrays.rows = params.rows;
-  arrays.weight = params.weight;
-  arrays.out = params.out;
-  arrays.num_rows = params.num_rows;
-  arrays.inner = params.inner;
-  arrays.num_weights = 2 * params.columns;
-  arrays.columns = params.columns;
-  arrays.halves_apart = params.columns;
-  arrays.data_type = params.data_type;
-  const auto launch = params.data_type == DataType::kFloat16
-                          ? Gated<__half>::Product::Launch
-                          : Gated<__nv_bfloat16>::Product::Launch;
-  return launch(arrays, GatedEpilogue(), params.tile_weights, params.num_multiprocessors, stream);
+  return hopper::LaunchRows(params, IsValid(params), [&](hopper::ProductArrays& arrays) {
+    arrays.out = params.out;
+    arrays.num_weights = 2 * params.columns;
+    arrays.columns = params.columns;
+    arrays.halves_apart = params.columns;
+    const auto launch = params.data_type == DataType::kFloat16
+                            ? Gated<__half>::Product::Launch
+                            : Gated<__nv_bfloat16>::Product::Launch;
+    return launch(arrays, GatedEpilogue(), params.tile_weights, params.num_multiprocessors, stream);
+  });
 }
 
 }  // namespace canopy::kernels

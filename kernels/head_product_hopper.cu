@@ -184,12 +184,28 @@ struct Heads {
 };
 
 bool IsValid(const HeadProductParams& params) {
-  return params.num_rows >= 0 && params.inner >= 1 && params.inner % 8 == 0 &&
-         params.num_query_heads >= 1 && params.num_kv_heads >= 1 &&
+  return params.num_query_heads >= 1 && params.num_kv_heads >= 1 &&
          (params.head_dim == 64 || params.head_dim == 128) &&
          params.num_query_heads + int64_t{2} * params.num_kv_heads <= INT32_MAX / params.head_dim &&
          (params.q_weight == nullptr) == (params.k_weight == nullptr) &&
-         (params.tile_weights == 0 || params.tile_weights == 128 || params.tile_weights == 256);
+         hopper::IsTileWeights(params.tile_weights);
+}
+
+template <typename Epilogue>
+Epilogue MakeEpilogue(const HeadProductParams& params, int32_t columns) {
+  using Element = typename Epilogue::ElementType;
+  Epilogue epilogue;
+  epilogue.bias = static_cast<const Element*>(params.bias);
+  epilogue.q_weight = static_cast<const Element*>(params.q_weight);
+  epilogue.k_weight = static_cast<const Element*>(params.k_weight);
+  epilogue.position_ids = params.position_ids;
+  epilogue.inverse_frequencies = params.inverse_frequencies;
+  epilogue.num_rows = params.num_rows;
+  epilogue.columns = columns;
+  epilogue.query_columns = params.num_query_heads * params.head_dim;
+  epilogue.turned_columns = (params.num_query_heads + params.num_kv_heads) * params.head_dim;
+  epilogue.epsilon = params.epsilon;
+  return epilogue;
 }
 
 }  // namespace
@@ -209,40 +225,16 @@ cudaError_t InitHeadProduct() {
 }
 
 cudaError_t LaunchHeadProduct(const HeadProductParams& params, cudaStream_t stream) {
-  if (!IsValid(params)) {
-    return cudaErrorInvalidValue;
-  }
-  if (params.data_type == DataType::kFloat32) {
-    return cudaErrorNotSupported;
-  }
-  if (params.num_rows == 0) {
-    return cudaSuccess;
-  }
-  hopper::ProductArrays arrays;
-  arrays.rows = params.rows;
-  arrays.weight = params.weight;
-  arrays.out = params.out;
-  arrays.num_rows = params.num_rows;
-  arrays.inner = params.inner;
-  arrays.num_weights = (params.num_query_heads + 2 * params.num_kv_heads) * params.head_dim;
-  arrays.columns = arrays.num_weights;
-  arrays.data_type = params.data_type;
-  return Dispatch(params.head_dim, params.data_type, [&](auto* null_epilogue) {
-    using Epilogue = std::remove_pointer_t<decltype(null_epilogue)>;
-    using Element = typename Epilogue::ElementType;
-    Epilogue epilogue;
-    epilogue.bias = static_cast<const Element*>(params.bias);
-    epilogue.q_weight = static_cast<const Element*>(params.q_weight);
-    epilogue.k_weight = static_cast<const Element*>(params.k_weight);
-    epilogue.position_ids = params.position_ids;
-    epilogue.inverse_frequencies = params.inverse_frequencies;
-    epilogue.num_rows = params.num_rows;
-    epilogue.columns = arrays.columns;
-    epilogue.query_columns = params.num_query_heads * params.head_dim;
-    epilogue.turned_columns = (params.num_query_heads + params.num_kv_heads) * params.head_dim;
-    epilogue.epsilon = params.epsilon;
-    return Heads<Epilogue>::Product::Launch(arrays, epilogue, params.tile_weights,
-                                            params.num_multiprocessors, stream);
+  return hopper::LaunchRows(params, IsValid(params), [&](hopper::ProductArrays& arrays) {
+    arrays.out = params.out;
+    arrays.num_weights = (params.num_query_heads + 2 * params.num_kv_heads) * params.head_dim;
+    arrays.columns = arrays.num_weights;
+    return Dispatch(params.head_dim, params.data_type, [&](auto* null_epilogue) {
+      using Epilogue = std::remove_pointer_t<decltype(null_epilogue)>;
+      return Heads<Epilogue>::Product::Launch(
+          arrays, MakeEpilogue<Epilogue>(params, arrays.columns), params.tile_weights,
+          params.num_multiprocessors, stream);
+    });
   });
 }
 

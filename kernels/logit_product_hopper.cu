@@ -171,9 +171,14 @@ __global__ void __launch_bounds__(kTargetThreads) TargetKernel(LogitProductParam
 
 int64_t NumTiles(int64_t columns) { return (columns - 1) / kTileColumns + 1; }
 
-bool IsValid(const LogitProductParams& params) {
-  return params.num_rows >= 0 && params.columns >= 1 && params.inner >= 1 &&
-         params.inner % 8 == 0 && params.num_targets >= 0;
+cudaError_t LaunchMerge(const LogitProductParams& params, const Partial* partials,
+                        cudaStream_t stream) {
+  const LogitOutputs outputs = {params.log_sum_exp, params.entropy, params.min_logit,
+                                params.max_logit};
+  return LaunchKernel(MergeKernel,
+                      {(params.num_rows - 1) / kMergeRows + 1, kMergeRows * kMergeSlices}, stream,
+                      partials, static_cast<int32_t>(NumTiles(params.columns)), params.num_rows,
+                      params.inverse_temperature, outputs);
 }
 
 cudaError_t LaunchTargets(const LogitProductParams& params, cudaStream_t stream) {
@@ -199,40 +204,22 @@ int64_t LogitProductWorkspaceBytes(int64_t num_rows, int64_t columns) {
 }
 
 cudaError_t LaunchLogitProduct(const LogitProductParams& params, cudaStream_t stream) {
-  if (!IsValid(params)) {
-    return cudaErrorInvalidValue;
-  }
-  if (params.data_type == DataType::kFloat32) {
-    return cudaErrorNotSupported;
-  }
-  if (params.num_rows == 0) {
-    return cudaSuccess;
-  }
-  hopper::ProductArrays arrays;
-  arrays.rows = params.rows;
-  arrays.weight = params.weight;
-  arrays.num_rows = params.num_rows;
-  arrays.inner = params.inner;
-  arrays.num_weights = params.columns;
-  arrays.columns = params.columns;
-  arrays.data_type = params.data_type;
-  auto* partials = static_cast<Partial*>(params.workspace);
-  const LogitEpilogue epilogue = {partials, params.num_rows, params.columns,
-                                  params.inverse_temperature};
-  const auto launch = params.data_type == DataType::kFloat16
-                          ? Logits<__half>::Product::Launch
-                          : Logits<__nv_bfloat16>::Product::Launch;
-  cudaError_t error = launch(arrays, epilogue, kTileColumns, params.num_multiprocessors, stream);
-  if (error != cudaSuccess) {
-    return error;
-  }
-  const LogitOutputs outputs = {params.log_sum_exp, params.entropy, params.min_logit,
-                                params.max_logit};
-  error =
-      LaunchKernel(MergeKernel, {(params.num_rows - 1) / kMergeRows + 1, kMergeRows * kMergeSlices},
-                   stream, partials, static_cast<int32_t>(NumTiles(params.columns)),
-                   params.num_rows, params.inverse_temperature, outputs);
-  return error == cudaSuccess ? LaunchTargets(params, stream) : error;
+  const bool is_valid = params.columns >= 1 && params.num_targets >= 0;
+  return hopper::LaunchRows(params, is_valid, [&](hopper::ProductArrays& arrays) {
+    arrays.num_weights = params.columns;
+    arrays.columns = params.columns;
+    auto* partials = static_cast<Partial*>(params.workspace);
+    const LogitEpilogue epilogue = {partials, params.num_rows, params.columns,
+                                    params.inverse_temperature};
+    const auto launch = params.data_type == DataType::kFloat16
+                            ? Logits<__half>::Product::Launch
+                            : Logits<__nv_bfloat16>::Product::Launch;
+    cudaError_t error = launch(arrays, epilogue, kTileColumns, params.num_multiprocessors, stream);
+    if (error == cudaSuccess) {
+      error = LaunchMerge(params, partials, stream);
+    }
+    return error == cudaSuccess ? LaunchTargets(params, stream) : error;
+  });
 }
 
 }  // namespace canopy::kernels

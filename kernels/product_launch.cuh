@@ -35,6 +35,32 @@ inline MapShape MatrixMap(int32_t columns, int32_t rows, uint32_t box_rows) {
   return map;
 }
 
+// What the products' launches share: checks the sizes that all of `params` have, fills `arrays`
+// from them and calls `launch(arrays)` where there are rows, which adds what is the product's own.
+template <typename Params, typename LaunchArrays>
+cudaError_t LaunchRows(const Params& params, bool own_sizes_are_valid, LaunchArrays launch) {
+  if (!own_sizes_are_valid || params.num_rows < 0 || params.inner < 1 || params.inner % 8 != 0) {
+    return cudaErrorInvalidValue;
+  }
+  if (params.data_type == DataType::kFloat32) {
+    return cudaErrorNotSupported;
+  }
+  if (params.num_rows == 0) {
+    return cudaSuccess;
+  }
+  ProductArrays arrays;
+  arrays.rows = params.rows;
+  arrays.weight = params.weight;
+  arrays.num_rows = params.num_rows;
+  arrays.inner = params.inner;
+  arrays.data_type = params.data_type;
+  return launch(arrays);
+}
+
+inline bool IsTileWeights(int32_t tile_weights) {
+  return tile_weights == 0 || tile_weights == 128 || tile_weights == 256;
+}
+
 template <typename Tile>
 cudaError_t EncodeMaps(const ProductArrays& arrays, ProductParams* p) {
   const struct {

@@ -13,6 +13,7 @@
 #include "c10/core/InferenceMode.h"
 #include "core/model/decoder.h"
 #include "core/model/random_batch.h"
+#include "core/model/small_config.h"
 #include "core/model/synthetic.h"
 #include "core/model/tree_context.h"
 #include "core/model/weight_schema.h"
@@ -24,19 +25,11 @@
 namespace canopy {
 namespace {
 
-ModelConfig SmallConfig() {
-  ModelConfig config;
-  config.vocab_size = 11;
-  config.hidden_size = 24;
-  config.intermediate_size = 40;
-  config.num_layers = 3;
+// Three query heads a key head.
+ModelConfig GroupedConfig() {
+  ModelConfig config = SmallConfig(/*vocab_size=*/11);
   config.num_query_heads = 6;
-  config.num_kv_heads = 2;
   config.head_dim = 8;
-  config.max_position_embeddings = 512;
-  config.rms_norm_eps = 1e-6;
-  config.rope.theta = 10000;
-  config.qk_norm = true;
   return config;
 }
 
@@ -47,18 +40,18 @@ struct FamilyCase {
 
 // What families differ in: norms of heads, biases, experts in some layers and in all.
 std::vector<FamilyCase> FamilyCases() {
-  ModelConfig plain = SmallConfig();
+  ModelConfig plain = GroupedConfig();
   plain.qk_norm = false;
   ModelConfig qkv_bias = plain;
   qkv_bias.qkv_bias = true;
-  ModelConfig all_biases = SmallConfig();
+  ModelConfig all_biases = GroupedConfig();
   all_biases.qkv_bias = all_biases.output_bias = true;
-  ModelConfig some_sparse = SmallConfig();
+  ModelConfig some_sparse = GroupedConfig();
   some_sparse.experts = {{true, false, true}, 5, 2, 16, true};
   ModelConfig all_sparse = some_sparse;
   all_sparse.experts.sparse_layers = {true, true, true};
-  return {{"qwen3", SmallConfig()}, {"llama", plain},          {"qwen2", qkv_bias},
-          {"biases", all_biases},   {"some_moe", some_sparse}, {"all_moe", all_sparse}};
+  return {{"qwen3", GroupedConfig()}, {"llama", plain},          {"qwen2", qkv_bias},
+          {"biases", all_biases},     {"some_moe", some_sparse}, {"all_moe", all_sparse}};
 }
 
 // Synthetic weights twenty times as large, so that layers matter.
@@ -140,7 +133,7 @@ TEST(FusedDecoderTest, MatchesPathsAlone) {
 
 TEST(FusedDecoderTest, AnySlotsMayBeReadOrNone) {
   const c10::InferenceMode inference;
-  const ModelConfig config = SmallConfig();
+  const ModelConfig config = GroupedConfig();
   const DecoderWeights weights = LargeWeights(config);
   const auto fused = MakeFused(config, weights);
   const TreePlan plan = PlanOf(RandomBatch(2, 2, 20), Backend::kFused);
@@ -161,7 +154,7 @@ TEST(FusedDecoderTest, AnySlotsMayBeReadOrNone) {
 
 TEST(FusedDecoderTest, RefusesSlotsOutsideAndOtherGrids) {
   const c10::InferenceMode inference;
-  const ModelConfig config = SmallConfig();
+  const ModelConfig config = GroupedConfig();
   const auto fused = MakeFused(config, LargeWeights(config));
   const auto batch = RandomBatch(1, 2, 20);
   const TreePlan plan = PlanOf(batch, Backend::kFused);
@@ -177,7 +170,7 @@ TEST(FusedDecoderTest, GraphSizesAreFew) { EXPECT_EQ(FusedDecoder::NumGraphSizes
 TEST(FusedDecoderTest, SaysWhichModelsItDoesNotRun) {
   const c10::InferenceMode inference;
   const auto options = at::TensorOptions().dtype(at::kBFloat16);
-  ModelConfig config = SmallConfig();
+  ModelConfig config = GroupedConfig();
   const DecoderWeights weights = LargeWeights(config);
   config.sliding_window = 77;
   const absl::Status sliding =
@@ -197,7 +190,7 @@ TEST(FusedDecoderTest, TellsTheKernelsNoInnerSizeWhereAllLayersAreSparse) {
 // Rotary scales other than one turn up in the scores only.
 TEST(FusedDecoderTest, RotaryScaleIsInTheScores) {
   const c10::InferenceMode inference;
-  const ModelConfig config = SmallConfig();
+  const ModelConfig config = GroupedConfig();
   DecoderWeights weights = LargeWeights(config);
   weights.rotary.scale = 1.3;
   const auto fused = MakeFused(config, weights);

@@ -19,6 +19,7 @@
 #include "c10/core/GradMode.h"
 #include "core/model/path_batch_encoder.h"
 #include "core/model/random_batch.h"
+#include "core/model/small_config.h"
 #include "core/model/synthetic.h"
 #include "core/model/tree_encoder.h"
 #include "gtest/gtest.h"
@@ -29,21 +30,7 @@ namespace {
 constexpr double kMaxError = 1e-4;
 
 // Queries and keys normed, as Qwen3's.
-ModelConfig NormedConfig() {
-  ModelConfig config;
-  config.vocab_size = 11;
-  config.hidden_size = 24;
-  config.intermediate_size = 40;
-  config.num_layers = 3;
-  config.num_query_heads = 4;
-  config.num_kv_heads = 2;
-  config.head_dim = 16;
-  config.max_position_embeddings = 512;
-  config.rms_norm_eps = 1e-6;
-  config.rope.theta = 10000;
-  config.qk_norm = true;
-  return config;
-}
+ModelConfig NormedConfig() { return SmallConfig(/*vocab_size=*/11); }
 
 ModelConfig BiasedConfig() {
   ModelConfig config = NormedConfig();

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/model/path_batch_encoder.h"
 #include "core/model/random_batch.h"
+#include "core/model/small_config.h"
 #include "core/model/synthetic.h"
 #include "core/tree/tree_plan.h"
 #include "gtest/gtest.h"
@@ -25,27 +26,11 @@ namespace {
 constexpr int64_t kHidden = 24;
 constexpr int64_t kVocab = 29;
 
-ModelConfig SmallConfig() {
-  ModelConfig config;
-  config.vocab_size = kVocab;
-  config.hidden_size = kHidden;
-  config.intermediate_size = 40;
-  config.num_layers = 3;
-  config.num_query_heads = 4;
-  config.num_kv_heads = 2;
-  config.head_dim = 16;
-  config.max_position_embeddings = 512;
-  config.rms_norm_eps = 1e-6;
-  config.rope.theta = 10000;
-  config.qk_norm = true;
-  return config;
-}
-
 // Synthetic weights twenty times as large, so that layers matter; the embedding of `nan_token` is
 // NaN (-1 = none).
 std::unique_ptr<TreeEncoder> MakeEncoder(int64_t nan_token = -1) {
   at::set_num_threads(1);
-  const ModelConfig config = SmallConfig();
+  const ModelConfig config = SmallConfig(kVocab);
   const auto synthetic = MakeSyntheticWeights(config);
   EXPECT_TRUE(synthetic.ok()) << synthetic.status();
   auto values = std::make_shared<std::vector<std::vector<float>>>();
