@@ -174,19 +174,24 @@ FusedDecoder::Graph* FusedDecoder::FindGraph(int32_t tokens) {
   return graph;
 }
 
-FusedDecoder::Buffers FusedDecoder::MakeBuffers(int64_t rows) const {
-  const auto make_rows = [&](int64_t count, int64_t columns) {
-    return at::empty({SizeClass(count), columns}, embedding_.options()).narrow(0, 0, count);
-  };
-  const auto make = [&](int64_t columns) { return make_rows(rows, columns); };
+at::Tensor FusedDecoder::MakeRows(int64_t rows, int64_t columns) const {
+  return at::empty({SizeClass(rows), columns}, embedding_.options()).narrow(0, 0, rows);
+}
+
+FusedDecoder::Buffers FusedDecoder::MakeFinishBuffers(int64_t rows) const {
   Buffers buffers;
-  buffers.hidden = make(config_.hidden_size);
-  buffers.normed = make(config_.hidden_size);
-  buffers.qkv = make(config_.query_size() + 2 * config_.kv_size());
-  buffers.attended = make(config_.query_size());
+  buffers.hidden = MakeRows(rows, config_.hidden_size);
+  buffers.normed = MakeRows(rows, config_.hidden_size);
+  buffers.attended = MakeRows(rows, config_.query_size());
   const int64_t mlp_rows = std::min(rows, kMaxMlpRows);
-  buffers.gate_up = make_rows(mlp_rows, ops_->GatedScratchColumns());
-  buffers.activated = make_rows(mlp_rows, intermediate_size_);
+  buffers.gate_up = MakeRows(mlp_rows, ops_->GatedScratchColumns());
+  buffers.activated = MakeRows(mlp_rows, intermediate_size_);
+  return buffers;
+}
+
+FusedDecoder::Buffers FusedDecoder::MakeBuffers(int64_t rows) const {
+  Buffers buffers = MakeFinishBuffers(rows);
+  buffers.qkv = MakeRows(rows, config_.query_size() + 2 * config_.kv_size());
   return buffers;
 }
 
@@ -229,7 +234,7 @@ void FusedDecoder::AddMlp(const Layer& layer, const Buffers& buffers) const {
 }
 
 at::Tensor FusedDecoder::ReadRows(const Buffers& buffers, const at::Tensor& slots) const {
-  const Buffers rows = MakeBuffers(slots.size(0));
+  const Buffers rows = MakeFinishBuffers(slots.size(0));
   ops_->GatherRows(buffers.hidden, slots, rows.hidden);
   ops_->GatherRows(buffers.attended, slots, rows.attended);
   FinishLayer(layers_.back(), rows);

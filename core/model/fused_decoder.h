@@ -102,6 +102,9 @@ class FusedDecoder {
   };
   struct Graph;
 
+  at::Tensor MakeRows(int64_t rows, int64_t columns) const;
+  // What FinishLayer needs: no `qkv`.
+  Buffers MakeFinishBuffers(int64_t rows) const;
   Buffers MakeBuffers(int64_t rows) const;
   // Runs everything but the last layer after its attention: afterwards `hidden` and `attended` hold
   // what FinishLayer needs.
