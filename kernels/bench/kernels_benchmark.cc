@@ -1,7 +1,8 @@
 // Speed of the kernels at the shapes of a Qwen3-0.6B (16 query and 8 kv heads of 128, bfloat16):
 // tree attention in useful TFLOP/s = 4 x head_dim x query heads x visible pairs / time, the layer
-// kernels in TB/s of bytes that must move. `kernels_benchmark [all | hopper]`: every instance of
-// tree attention instead of the one that would be chosen; or those of Hopper, and no layer kernels.
+// kernels in TB/s of bytes that must move. `kernels_benchmark [all | hopper | small]`: every
+// instance of tree attention instead of the one that would be chosen; or those of Hopper, and no
+// layer kernels; or forests of few query tiles.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -65,6 +66,21 @@ TokenForest RaggedForest() {
   return builder.Build();
 }
 
+// A state of 400 tokens, 5 questions of 40, 4 candidates of 16 each.
+TokenForest TypedForest() {
+  check::ForestBuilder builder;
+  builder.Grow(400);
+  for (int question = 0; question < 5; ++question) {
+    builder.ReturnTo(400);
+    builder.Grow(40);
+    for (int candidate = 0; candidate < 4; ++candidate) {
+      builder.ReturnTo(440);
+      builder.Grow(16);
+    }
+  }
+  return builder.Build();
+}
+
 std::vector<Case> Cases() {
   return {{"S 100 + 4 x 16", check::WideForest(1, 100, 4, 16)},
           {"A 490 + 64 x 18", check::WideForest(1, 490, 64, 18)},
@@ -74,6 +90,19 @@ std::vector<Case> Cases() {
           {"E 16 x deep", check::DeepForest(16, 256, 7, 16)},
           {"F 4 chains of 4096", check::WideForest(4, 4096, 0, 0)},
           {"G 24 ragged trees", RaggedForest()}};
+}
+
+// Fewer query tiles than a card has multiprocessors.
+std::vector<Case> SmallCases() {
+  std::vector<Case> cases = {{"S 100 + 4 x 16", check::WideForest(1, 100, 4, 16)},
+                             {"250 + 4 x 16", check::WideForest(1, 250, 4, 16)},
+                             {"500 + 4 x 16", check::WideForest(1, 500, 4, 16)},
+                             {"800 + 4 x 16", check::WideForest(1, 800, 4, 16)},
+                             {"T typed", TypedForest()}};
+  for (const int32_t tokens : {128, 192, 256, 320, 448, 512, 640, 768, 960}) {
+    cases.push_back({"chain of " + std::to_string(tokens), check::WideForest(1, tokens, 0, 0)});
+  }
+  return cases;
 }
 
 void FillAll(DeviceBuffer<uint16_t>* buffer, int32_t rows, int32_t columns,
@@ -191,6 +220,13 @@ void BenchAttention(const DeviceInfo& device, const std::string& which) {
       }
       attention.Run(instance);
     }
+  }
+}
+
+void BenchSmallForests(const DeviceInfo& device) {
+  for (const Case& item : SmallCases()) {
+    AttentionCase attention(item, Heads(), device);
+    attention.Run(attention.Choose(device));
   }
 }
 
@@ -327,6 +363,10 @@ int main(int argc, char** argv) {
   canopy::kernels::DeviceInfo device;
   canopy::kernels::check::Require(canopy::kernels::Init(&device), "Init");
   const std::string which = argc > 1 ? argv[1] : "";
+  if (which == "small") {
+    canopy::kernels::bench::BenchSmallForests(device);
+    return 0;
+  }
   canopy::kernels::bench::BenchAttention(device, which);
   if (which == "hopper") {
     return 0;
