@@ -2,13 +2,14 @@
 // the checkpoint and measures transformers beside it.
 //
 //   gpu_check --folder=CHECKPOINT [--device=cuda:0] [--dtype=bfloat16] [--backends=path,dense]
-//             [--timed=CASE,..] [--logprobs=CASE,..] [--runs=20]
+//             [--timed=CASE,..] [--logprobs=CASE,..] [--merged=CASE,..] [--runs=20]
 //
 // An entry for each case and backend: the largest and the mean squared relative error against the
 // stored float32 vectors, and for timed cases the medians of `runs` runs in ms, from token lists on
 // the host to vectors on the host, or to log-probs of all candidates' tokens. Cases without stored
 // vectors are only timed, and only on the fused backend. The fused backend is left out where it
-// does not run.
+// does not run. In merged cases each question stands for a request of its own: they run together on
+// fused, with equal prefixes merged and not, and one after the other.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
@@ -40,6 +41,7 @@ ABSL_FLAG(std::vector<std::string>, backends,
           "of path, dense, segmented and fused, and measured for what that policy takes");
 ABSL_FLAG(std::vector<std::string>, timed, {}, "cases that are also timed");
 ABSL_FLAG(std::vector<std::string>, logprobs, {}, "timed cases whose log-probs are timed too");
+ABSL_FLAG(std::vector<std::string>, merged, {}, "cases whose questions are requests to merge");
 ABSL_FLAG(int32_t, runs, 20, "timed runs of a case and backend, after three to warm up");
 ABSL_FLAG(int32_t, threads, 0, "LibTorch's, on a CPU; 0 = one a core");
 ABSL_FLAG(int64_t, max_batch_tokens, 65'536, "token budget of one forward");
@@ -70,18 +72,23 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-absl::StatusOr<RequestPlan> Plan(const ModelRunner& runner, const ReferenceCase& item,
-                                 Backend backend) {
+double Mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+absl::StatusOr<RequestPlan> Plan(const ModelRunner& runner,
+                                 const std::shared_ptr<const PathBatch>& batch, Backend backend,
+                                 bool share_questions) {
   RouteOptions options;
   options.backend = backend;
   options.hidden_size = static_cast<int32_t>(runner.info()->hidden_size);
   options.fused_supported = runner.info()->fused_supported;
   options.policy = Policy::kMeasured;
   options.costs = runner.info()->route_costs;
-  options.share_questions = absl::GetFlag(FLAGS_share_questions);
+  options.share_questions = share_questions;
   // Errors and times of the backend that was named, whatever its mask costs.
   options.max_mask_bytes = int64_t{1} << 40;
-  return RequestPlan::Create(item.batch, options, absl::GetFlag(FLAGS_max_batch_tokens));
+  return RequestPlan::Create(batch, options, absl::GetFlag(FLAGS_max_batch_tokens));
 }
 
 // Medians of `runs`, and the fastest.
@@ -92,8 +99,8 @@ struct Times {
   int64_t computed_tokens = 0;
 };
 
-absl::StatusOr<Times> Time(ModelRunner& runner, const ReferenceCase& item, Backend backend,
-                           const OutputSelection& outputs) {
+absl::StatusOr<Times> Time(ModelRunner& runner, const std::shared_ptr<const PathBatch>& batch,
+                           Backend backend, bool share_questions, const OutputSelection& outputs) {
   std::vector<double> plan_ms;
   std::vector<double> total_ms;
   Times times;
@@ -103,7 +110,7 @@ absl::StatusOr<Times> Time(ModelRunner& runner, const ReferenceCase& item, Backe
     const Stopwatch total;
     double planning = 0;
     Stopwatch planned;
-    CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan, Plan(runner, item, backend));
+    CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan, Plan(runner, batch, backend, share_questions));
     planning += planned.ElapsedMs();
     for (int32_t part = 0; part < plan.num_parts(); ++part) {
       planned = Stopwatch();
@@ -129,12 +136,13 @@ bool IsListed(const std::vector<std::string>& names, const std::string& name) {
 
 absl::Status AddTimes(ModelRunner& runner, const std::string& name, const ReferenceCase& item,
                       Backend backend, nlohmann::json& entry) {
+  const bool share = absl::GetFlag(FLAGS_share_questions);
   if (!IsListed(absl::GetFlag(FLAGS_timed), name)) {
     return absl::OkStatus();
   }
   OutputSelection vectors;
   vectors.vectors = true;
-  CANOPY_ASSIGN_OR_RETURN(const Times times, Time(runner, item, backend, vectors));
+  CANOPY_ASSIGN_OR_RETURN(const Times times, Time(runner, item.batch, backend, share, vectors));
   entry["computed_tokens"] = times.computed_tokens;
   entry["plan_ms"] = times.plan_ms;
   entry["total_ms"] = times.total_ms;
@@ -142,7 +150,8 @@ absl::Status AddTimes(ModelRunner& runner, const std::string& name, const Refere
   if (IsListed(absl::GetFlag(FLAGS_logprobs), name)) {
     OutputSelection logprobs;
     logprobs.token_logprobs = true;
-    CANOPY_ASSIGN_OR_RETURN(const Times with_head, Time(runner, item, backend, logprobs));
+    CANOPY_ASSIGN_OR_RETURN(const Times with_head,
+                            Time(runner, item.batch, backend, share, logprobs));
     entry["logprobs_ms"] = with_head.total_ms;
   }
   return absl::OkStatus();
@@ -150,7 +159,8 @@ absl::Status AddTimes(ModelRunner& runner, const std::string& name, const Refere
 
 absl::StatusOr<nlohmann::json> Check(ModelRunner& runner, const ReferenceCase& item,
                                      Backend backend) {
-  CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan, Plan(runner, item, backend));
+  CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan,
+                          Plan(runner, item.batch, backend, absl::GetFlag(FLAGS_share_questions)));
   nlohmann::json entry;
   entry["backend"] = std::string(BackendName(plan.route().backend));
   entry["layout"] = std::string(LayoutName(plan.route().layout));
@@ -165,8 +175,56 @@ absl::StatusOr<nlohmann::json> Check(ModelRunner& runner, const ReferenceCase& i
   entry["candidates"] = errors.size();
   entry["finite"] = answer.finite;
   entry["largest_squared_error"] = *std::max_element(errors.begin(), errors.end());
-  entry["mean_squared_error"] =
-      std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
+  entry["mean_squared_error"] = Mean(errors);
+  return entry;
+}
+
+// Each question of `batch` as a batch of its own.
+std::vector<std::shared_ptr<const PathBatch>> Questions(const PathBatch& batch) {
+  std::vector<std::shared_ptr<const PathBatch>> questions;
+  for (int32_t question = 0; question < batch.num_questions(); ++question) {
+    std::vector<std::vector<int32_t>> suffixes;
+    for (int32_t path = batch.question_offsets[question];
+         path < batch.question_offsets[question + 1]; ++path) {
+      const auto tokens = batch.Tokens(batch.suffixes[path]);
+      suffixes.emplace_back(tokens.begin(), tokens.end());
+    }
+    auto alone = std::make_shared<PathBatch>();
+    alone->question_offsets = {0};
+    alone->AddQuestion(batch.Tokens(batch.prefixes[question]), suffixes);
+    questions.push_back(std::move(alone));
+  }
+  return questions;
+}
+
+absl::StatusOr<nlohmann::json> CheckMerging(ModelRunner& runner, const ReferenceCase& item) {
+  OutputSelection vectors;
+  vectors.vectors = true;
+  nlohmann::json entry;
+  std::map<bool, Matrix> answers;
+  for (const bool merged : {true, false}) {
+    CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan,
+                            Plan(runner, item.batch, Backend::kFused, merged));
+    CANOPY_ASSIGN_OR_RETURN(RunAnswer answer, RunPlan(runner, plan));
+    CANOPY_ASSIGN_OR_RETURN(const Times times,
+                            Time(runner, item.batch, Backend::kFused, merged, vectors));
+    const std::string prefix = merged ? "merged_" : "unmerged_";
+    entry[prefix + "ms"] = times.total_ms;
+    entry[prefix + "computed_tokens"] = times.computed_tokens;
+    entry[prefix + "mean_squared_error"] =
+        Mean(SquaredRelativeErrors(answer.vectors, item.exact.vectors));
+    answers[merged] = std::move(answer.vectors);
+  }
+  entry["mean_squared_difference"] = Mean(SquaredRelativeErrors(answers[true], answers[false]));
+  double alone_ms = 0;
+  const auto questions = Questions(*item.batch);
+  for (const auto& question : questions) {
+    CANOPY_ASSIGN_OR_RETURN(const Times times,
+                            Time(runner, question, Backend::kFused, true, vectors));
+    alone_ms += times.total_ms;
+  }
+  entry["requests"] = questions.size();
+  entry["alone_ms"] = alone_ms;
   return entry;
 }
 
@@ -190,6 +248,9 @@ absl::StatusOr<nlohmann::json> CheckAll() {
   results["graph_bytes"] = runner->graphs().bytes;
   results["entries"] = nlohmann::json::array();
   for (const auto& [name, item] : cases) {
+    if (IsListed(absl::GetFlag(FLAGS_merged), name) && runner->info()->fused_supported) {
+      CANOPY_ASSIGN_OR_RETURN(results["merged"][name], CheckMerging(*runner, item));
+    }
     for (const std::string& backend_name : absl::GetFlag(FLAGS_backends)) {
       CANOPY_ASSIGN_OR_RETURN(const Backend backend, BackendFromName(backend_name));
       const bool is_fused = backend == Backend::kFused;

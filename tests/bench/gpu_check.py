@@ -87,6 +87,10 @@ LARGE: dict[str, Sizes] = {
 }
 # Log-probs of all candidates' tokens are timed too, by us and by transformers.
 LOGPROBS = "rollout"
+# On CUDA; each question is a request that waits together with the others.
+MERGED: dict[str, Sizes] = {
+    "requests64": [(440, [16] * 4, 0)] + [(440, [16] * 4, 400)] * 63,
+}
 DEEP_LEVELS = 7  # of a binary tree below a root of 256 tokens, 16 tokens a node
 PEER_MAX_TOKENS = 300_000  # of one padded forward
 PEER_MAX_CASE_TOKENS = 1_000_000  # a larger case is estimated from the others
@@ -288,6 +292,7 @@ def run_binary(folder: Path, dtype: str, options: Any) -> dict[str, Any]:
         f"--dtype={dtype}",
         f"--timed={','.join([*TIMED, *LARGE, 'deep'])}",
         f"--logprobs={LOGPROBS}",
+        f"--merged={','.join(MERGED)}",
         f"--runs={options.runs}",
         f"--max_batch_tokens={options.max_batch_tokens}",
         f"--threads={options.threads}",
@@ -336,6 +341,16 @@ def judge(ours: dict[str, Any], peer: dict[str, Any]) -> list[str]:
         print(f"{dtype} {backend}: error {ratio:.3f} x transformers' over {count:.0f} candidates")
         if not ratio <= MAX_HALF_RATIO:
             failures.append(f"{dtype} {backend}: error ratio {ratio:.3f}")
+    for name, entry in ours.get("merged", {}).items():
+        print(
+            f"{dtype} {name}: {entry['requests']} requests on fused, merged "
+            f"{entry['merged_computed_tokens']} tokens {entry['merged_ms']:.2f} ms, not merged "
+            f"{entry['unmerged_computed_tokens']} tokens {entry['unmerged_ms']:.2f} ms, one after "
+            f"the other {entry['alone_ms']:.2f} ms; errors merged "
+            f"{entry['merged_mean_squared_error'] ** 0.5:.2e}, not merged "
+            f"{entry['unmerged_mean_squared_error'] ** 0.5:.2e}, between them "
+            f"{entry['mean_squared_difference'] ** 0.5:.2e}"
+        )
     if ours["graphs"] > 0:
         print(f"{dtype} graphs: {ours['graphs']}, {ours['graph_bytes'] / 2**20:.0f} MiB")
     return failures
@@ -368,6 +383,7 @@ def main() -> int:
     large: dict[str, Case] = {}
     if options.device.startswith("cuda"):
         large = {name: make_case(rng, sizes, vocabulary) for name, sizes in LARGE.items()}
+        cases |= {name: make_case(rng, sizes, vocabulary) for name, sizes in MERGED.items()}
         large["deep"] = make_deep_case(rng, vocabulary)
     failures = []
     with tempfile.TemporaryDirectory() as temporary:
