@@ -1,0 +1,124 @@
+"""Times encode_benchmark against transformers on a CPU, one after the other in rounds.
+
+    cpu_check.py --binary bazel-bin/tests/bench/encode_benchmark [--rounds 3] [--json FILE]
+
+Each round runs the benchmark's cases on the path backend and on what the measured policy takes,
+then the same shapes through transformers: float32, one thread, random weights of the same sizes.
+Compares seconds of CPU time, which other programs on the machine stretch less than wall time.
+Prints the medians of all rounds; exits with 1 where an aim of AIMS is missed. Needs no network.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from gpu_check import MODELS, Case, Sizes, encode, make_case, paths_of
+from transformers import AutoConfig, AutoModel
+
+# As in encode_benchmark.cc.
+CASES: dict[str, Sizes] = {
+    "wide": [(490, [18] * 64, 0), (490, [18] * 2, 0)],
+    "small": [(100, [16] * 4, 0)],
+    "typed": [(440, [16] * 4, 0)] * 5,
+    "alone": [(0, [128], 0)] * 16,
+}
+BACKENDS = ("path", "measured")
+# (case, what it must be faster than, how many times). The last leaves room for noise.
+AIMS = [("wide", "transformers", 10.0), ("small", "transformers", 1.0), ("alone", "path", 0.95)]
+
+
+def make_model(name: str) -> Any:
+    """The decoder of the benchmark's config, with random weights."""
+    family, hidden, intermediate, layers, query_heads, kv_heads, head_dim, vocabulary = MODELS[name]
+    config = AutoConfig.for_model(
+        family,
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=query_heads,
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
+        max_position_embeddings=4096,
+        rope_parameters={"rope_theta": 1000000.0, "rope_type": "default"},
+    )
+    torch.manual_seed(0)
+    return AutoModel.from_config(config).float().eval()
+
+
+def run_benchmark(binary: str) -> dict[str, tuple[float, str]]:
+    """CPU seconds of each CASE/BACKEND, and the backend that ran."""
+    command = [
+        binary,
+        f"--benchmark_filter=/({'|'.join(BACKENDS)})$",
+        "--benchmark_format=json",
+        "--benchmark_min_time=0.2",
+    ]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    entries = json.loads(finished.stdout)["benchmarks"]
+    return {entry["name"]: (entry["cpu_time"] / 1000, entry["label"]) for entry in entries}
+
+
+def time_peer(model: Any, case: Case) -> float:
+    """CPU seconds of one padded forward over all paths."""
+    paths = paths_of(case)
+    begin = time.process_time()
+    encode(model, paths, rows_per_batch=len(paths))
+    return time.process_time() - begin
+
+
+def measure(binary: str, rounds: int) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """Seconds by CASE/BACKEND and CASE/transformers, a number a round; and which backends ran."""
+    rng = random.Random(1)
+    cases = {name: make_case(rng, sizes, MODELS["15m"][-1]) for name, sizes in CASES.items()}
+    model = make_model("15m")
+    time_peer(model, cases["small"])
+    seconds: dict[str, list[float]] = {}
+    ran: dict[str, str] = {}
+    for _ in range(rounds):
+        for name, (value, label) in run_benchmark(binary).items():
+            seconds.setdefault(name, []).append(value)
+            ran[name] = label
+        for name, case in cases.items():
+            seconds.setdefault(f"{name}/transformers", []).append(time_peer(model, case))
+    return seconds, ran
+
+
+def main() -> int:
+    """Measures, prints a line a case, judges."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="file for the figures of all rounds")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    seconds, ran = measure(options.binary, options.rounds)
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    for case in CASES:
+        ours, path, peer = (medians[f"{case}/{by}"] for by in ("measured", "path", "transformers"))
+        print(
+            f"{case:6} measured takes {ran[f'{case}/measured']:9} {ours:7.3f} s, "
+            f"path {path:7.3f} s ({path / ours:5.2f}x), "
+            f"transformers {peer:7.3f} s ({peer / ours:5.2f}x)"
+        )
+    if options.json:
+        options.json.write_text(json.dumps(seconds, indent=1), encoding="utf-8")
+    missed = [
+        f"{case}: {ratio:.2f} x as fast as {peer}, aim {aim}"
+        for case, peer, aim in AIMS
+        if (ratio := medians[f"{case}/{peer}"] / medians[f"{case}/measured"]) < aim
+    ]
+    for line in missed:
+        print(f"MISSED {line}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
