@@ -18,6 +18,8 @@ constexpr int kMaxMetadataBytes = 64 << 10;
 // pings without data, so that servers with default ping limits do not hang up.
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
+// How long connecting may take, the first answer of a busy server included.
+constexpr int kConnectTimeoutMs = 10'000;
 // gRPC waits 1 s before it connects again, longer than the first retries take together.
 constexpr int kReconnectBackoffMs = 100;
 constexpr int kMaxReconnectBackoffMs = 5'000;
@@ -55,7 +57,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectBackoffMs);
+  // Despite its name it bounds an attempt, not the pause before it.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, options.own_connections ? 1 : 0);

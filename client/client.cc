@@ -79,6 +79,31 @@ absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
   return response;
 }
 
+absl::StatusOr<std::unique_ptr<ScoreStream>> Client::OpenStream(const ScoreStreamOptions& options) {
+  if (options.max_in_flight < 0 || options.max_in_flight > ScoreStreamOptions::kMostInFlight) {
+    return absl::InvalidArgumentError(absl::StrCat("max_in_flight ", options.max_in_flight,
+                                                   " must be 0 to ",
+                                                   ScoreStreamOptions::kMostInFlight));
+  }
+  ScoreStream::Limits limits;
+  limits.max_request_bytes = options_.max_request_bytes;
+  limits.deadline = options_.deadline;
+  if (options.max_in_flight > 0) {
+    limits.max_in_flight = options.max_in_flight;
+  } else {
+    const absl::StatusOr<v1::Model> model = GetModel(v1::GetModelRequest());
+    if (!model.ok()) {
+      return model.status();
+    }
+    const auto found = model->limits().find("max_stream_in_flight");
+    if (found != model->limits().end() && found->second >= 1 &&
+        found->second <= uint64_t{ScoreStreamOptions::kMostInFlight}) {
+      limits.max_in_flight = static_cast<int>(found->second);
+    }
+  }
+  return std::make_unique<ScoreStream>(channel_, limits);
+}
+
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request,
                                                     const CallOptions& options) {
   absl::StatusOr<v1::ExplainResponse> response = Call(&v1::Scorer::Stub::Explain, request, options);

@@ -19,6 +19,7 @@
 #include "canopy/v1/scorer.grpc.pb.h"
 #include "canopy/v1/scorer.pb.h"
 #include "client/client_options.h"
+#include "client/score_stream.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 
@@ -44,6 +45,11 @@ class Client {
 
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request,
                                           const CallOptions& options = {});
+
+  // Many requests in flight on one call (client/score_stream.h). It may outlive the client.
+  // INVALID_ARGUMENT for wrong options; what GetModel returns where it is asked.
+  absl::StatusOr<std::unique_ptr<ScoreStream>> OpenStream(const ScoreStreamOptions& options = {});
+
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request,
                                               const CallOptions& options = {});
   absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);

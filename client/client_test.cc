@@ -1,6 +1,10 @@
 // The client against an in-process server: retries, deadlines, sizes, details, wrong answers.
 #include "client/client.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 
@@ -238,6 +242,23 @@ TEST_F(ClientTest, UnreachableServerIsUnavailable) {
   const std::unique_ptr<Client> client = NewClient();
   EXPECT_EQ(client->Score(SampleRequest()).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_FALSE(client->Connected());
+}
+
+// As one that is very busy: gRPC's attempt to connect must not end before the call does.
+TEST_F(ClientTest, WaitsForAServerThatIsSlowToGreet) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 1), 0);  // The kernel accepts; nobody ever says a word.
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  options_.target = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  options_.max_attempts = 1;
+  options_.deadline = absl::Milliseconds(500);
+  EXPECT_EQ(Score().status().code(), absl::StatusCode::kDeadlineExceeded);
+  close(listener);
 }
 
 TEST_F(ClientTest, WrongAnswersAreDataLoss) {

@@ -4,7 +4,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 
 namespace canopy::client {
 namespace {
@@ -80,6 +79,13 @@ absl::Status ToAbslStatus(const grpc::Status& status) {
     converted.SetPayload(kPayloadUrl, absl::Cord(bytes));
   }
   return converted;
+}
+
+absl::Status ToAbslStatus(const google::rpc::Status& error) {
+  const bool known = error.code() > 0 && error.code() <= grpc::StatusCode::UNAUTHENTICATED;
+  return ToAbslStatus(
+      grpc::Status(known ? static_cast<grpc::StatusCode>(error.code()) : grpc::StatusCode::UNKNOWN,
+                   error.message(), error.SerializeAsString()));
 }
 
 ErrorDetails GetErrorDetails(const absl::Status& status) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "google/rpc/status.pb.h"
 #include "grpcpp/support/status.h"
 
 namespace canopy::client {
@@ -34,6 +35,9 @@ struct ErrorDetails {
 // The status with the same code (UNKNOWN for a code that gRPC does not define), a one-line message
 // that names every field violation, and the details attached. OK gives OK.
 absl::Status ToAbslStatus(const grpc::Status& status);
+
+// Likewise for the error of one request of a stream. UNKNOWN for code 0: an error is never OK.
+absl::Status ToAbslStatus(const google::rpc::Status& error);
 
 // The details that ToAbslStatus attached; empty when there were none or they did not parse.
 ErrorDetails GetErrorDetails(const absl::Status& status);

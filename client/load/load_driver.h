@@ -5,8 +5,8 @@
 //                 request was to be sent, so that a slow server, or a late client, hides nothing
 //
 // One thread keeps the clock: it sends what an open loop has due, retries, and gives calls up on
-// purpose. Completion threads take answers, check and count them, and send the next request of a
-// closed-loop client.
+// purpose. The sender's threads bring answers, check and count them here, and send the next request
+// of a closed-loop client.
 #ifndef CLIENT_LOAD_LOAD_DRIVER_H_
 #define CLIENT_LOAD_LOAD_DRIVER_H_
 
@@ -23,20 +23,21 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "client/client_options.h"
 #include "client/load/arrivals.h"
+#include "client/load/call_sender.h"
 #include "client/load/load_result.h"
 #include "client/load/request_pool.h"
 #include "client/load/targets.h"
-#include "grpcpp/completion_queue.h"
-#include "grpcpp/generic/generic_stub.h"
 
 namespace canopy::client {
+
+// How requests are sent.
+enum class LoadRpc { kScore, kStream };
 
 struct DriverOptions {
   std::vector<Target> targets;  // At least one.
@@ -45,7 +46,8 @@ struct DriverOptions {
   ClientOptions client;
   std::string token;    // `authorization: Bearer` of every call; empty = none.
   int connections = 1;  // To each target; at least 1.
-  int completion_threads = 1;
+  LoadRpc rpc = LoadRpc::kScore;
+  int completion_threads = 1;  // Of Score; gRPC's own threads bring a stream's answers.
 
   int clients = 8;                     // Of the closed loop.
   std::shared_ptr<Arrivals> arrivals;  // An open loop instead; null = the closed loop.
@@ -58,7 +60,8 @@ struct DriverOptions {
   absl::Duration latency_goal = absl::InfiniteDuration();
 
   // Shares of the calls that are given up at a random instant after they were sent, by cancelling
-  // them or by cutting a connection of their own. Such calls are not retried.
+  // them or by cutting a connection of their own; on a stream everything that is in flight there
+  // goes with them. What is given up is not retried.
   double cancel_share = 0;
   double kill_share = 0;
   absl::Duration abandon_within = absl::Milliseconds(20);
@@ -88,48 +91,44 @@ class LoadDriver {
   LoadResult Finish();
 
  private:
-  struct Call;
-  struct Worker;
-  enum class Action { kRetry, kNextOfClient, kAbandon };
+  // What has been counted; several, so that answers rarely wait for each other.
+  struct Lane;
+  enum class Action { kRetry, kNextOfClient, kAbandon, kEndOverdue };
 
   // Something to do later.
   struct Event {
     absl::Duration at;
     Action action;
     uint64_t id;  // Of the call (retry: owned through `call`) or the client.
-    Call* call;
+    LoadCall* call;
     bool operator>(const Event& other) const { return at > other.at; }
   };
 
   absl::Duration Elapsed() const;
   bool ClaimRequest();
-  std::unique_ptr<Call> NewCall(int client, absl::Duration intended, std::mt19937_64* random);
+  std::unique_ptr<LoadCall> NewCall(int client, absl::Duration intended, std::mt19937_64* random);
   void SendNextOf(int client);
-  void Send(std::unique_ptr<Call> owned);
-  grpc::GenericStub* OpenFor(Call* call);
-  void PlanAbandoning(Call* call);
-  void Abandon(uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send(std::unique_ptr<LoadCall> call);
   void Schedule(Event event);
 
   void KeepClock();
   bool RunDue(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Run(const Event& event);
   absl::Duration NextDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendDueArrival();
 
-  void Complete(Worker* worker);
-  void End(Worker* worker, std::unique_ptr<Call> call);
-  bool RetryLater(std::unique_ptr<Call>* call, const absl::Status& status);
-  void CheckAnswer(Worker* worker, Call* call, CallRecord* record);
-  void Count(Worker* worker, const Call& call, const CallRecord& record);
-  void ReportWrong(const Call& call, absl::string_view problem);
+  void End(Lane* lane, std::unique_ptr<LoadCall> call, CallEnd end);
+  bool RetryLater(std::unique_ptr<LoadCall>* call, const absl::Status& status);
+  void CheckAnswer(const LoadCall& call, CallEnd* end) const;
+  void Count(Lane* lane, const LoadCall& call, const CallRecord& record);
+  void ReportWrong(const std::string& where, absl::string_view problem);
   void Leave();
 
   const DriverOptions options_;
   const RequestPool& pool_;
   const absl::Duration sending_ends_;
-  std::vector<double> cumulative_shares_;                               // [targets]
-  std::vector<std::vector<std::unique_ptr<grpc::GenericStub>>> stubs_;  // [targets][connections]
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<double> cumulative_shares_;  // [targets]
+  std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<std::mt19937_64> client_random_;   // [clients]; used by whoever sends for the client
   std::mt19937_64 arrival_random_;               // the clock thread's
   absl::optional<absl::Duration> next_arrival_;  // the clock thread's
@@ -146,9 +145,9 @@ class LoadDriver {
   absl::Mutex mutex_;
   absl::CondVar changed_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, Call*> abandonable_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> wrong_answers_ ABSL_GUARDED_BY(mutex_);
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<CallSender> sender_;  // Its threads use all above.
   std::thread clock_thread_;
 };
 

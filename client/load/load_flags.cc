@@ -4,6 +4,8 @@
 
 ABSL_FLAG(std::string, targets, "127.0.0.1:50051",
           "servers and their shares of the calls: HOST:PORT[=SHARE],...");
+ABSL_FLAG(std::string, rpc, "score",
+          "score (each request its own call) or stream (a ScoreStream on each connection)");
 ABSL_FLAG(int32_t, connections, 1, "connections to each target; clients are spread over them");
 ABSL_FLAG(int32_t, threads, 1, "threads that take answers; one is enough for some 10,000 a second");
 ABSL_FLAG(bool, tls, false, "speak TLS, and verify the server");
@@ -48,10 +50,17 @@ ABSL_FLAG(bool, verify, false,
 ABSL_FLAG(
     double, tolerance, 1e-4,
     "difference that a number may have, of the largest of its kind in the answer, and 1 at least");
-ABSL_FLAG(double, cancel_share, 0, "share of the calls that are cancelled on their way");
-ABSL_FLAG(double, kill_share, 0, "share of the calls whose connection is cut on their way");
+ABSL_FLAG(
+    double, cancel_share, 0,
+    "share of the calls that are cancelled on their way, on a stream with all that is in flight");
+ABSL_FLAG(double, kill_share, 0,
+          "share of the calls whose connection is cut on their way, likewise");
 ABSL_FLAG(absl::Duration, abandon_within, absl::Milliseconds(20),
           "the longest after sending until such a call is given up; the instant is drawn");
+ABSL_FLAG(int32_t, victims, 0,
+          "client processes beside, of --clients each, that are killed at random instants and "
+          "replaced, half of them with streams");
+ABSL_FLAG(absl::Duration, victim_life, absl::Seconds(2), "the longest that such a process lives");
 
 ABSL_FLAG(std::string, json, "", "file for all figures; - = stdout, instead of the text");
 ABSL_FLAG(std::string, csv, "", "file for a row each second");
@@ -63,8 +72,8 @@ namespace canopy::client {
 namespace {
 
 constexpr absl::string_view kNames[] = {
-    "targets", "connections", "threads", "tls", "tls_ca", "tls_cert", "tls_key", "token_file",
-    "deadline", "max_request_bytes", "max_attempts",
+    "targets", "rpc", "connections", "threads", "tls", "tls_ca", "tls_cert", "tls_key",
+    "token_file", "deadline", "max_request_bytes", "max_attempts",
     // What is sent.
     "shapes", "trace", "pool", "seed", "model", "min_model_version", "vocabulary_hash", "priority",
     "backend", "policy", "packing", "max_mask_bytes", "scores", "probabilities", "vectors",
@@ -74,7 +83,7 @@ constexpr absl::string_view kNames[] = {
     "arrivals", "clients", "rate", "steps", "max_in_flight", "warmup", "duration", "requests",
     // What is wanted.
     "latency_goal", "search", "goal_quantile", "thresholds", "verify", "tolerance", "cancel_share",
-    "kill_share", "abandon_within",
+    "kill_share", "abandon_within", "victims", "victim_life",
     // Reports.
     "json", "csv", "html", "progress"};
 

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 
 ABSL_DECLARE_FLAG(std::string, targets);
+ABSL_DECLARE_FLAG(std::string, rpc);
 ABSL_DECLARE_FLAG(int32_t, connections);
 ABSL_DECLARE_FLAG(int32_t, threads);
 ABSL_DECLARE_FLAG(bool, tls);
@@ -46,6 +47,8 @@ ABSL_DECLARE_FLAG(double, tolerance);
 ABSL_DECLARE_FLAG(double, cancel_share);
 ABSL_DECLARE_FLAG(double, kill_share);
 ABSL_DECLARE_FLAG(absl::Duration, abandon_within);
+ABSL_DECLARE_FLAG(int32_t, victims);
+ABSL_DECLARE_FLAG(absl::Duration, victim_life);
 
 ABSL_DECLARE_FLAG(std::string, json);
 ABSL_DECLARE_FLAG(std::string, csv);

@@ -52,6 +52,9 @@ absl::Status CheckRanges() {
         CheckRange("kill_share", absl::GetFlag(FLAGS_kill_share), 0.0, 1.0),
         CheckRange("cancel_share plus --kill_share",
                    absl::GetFlag(FLAGS_cancel_share) + absl::GetFlag(FLAGS_kill_share), 0.0, 1.0),
+        CheckRange("victims", absl::GetFlag(FLAGS_victims), 0, 256),
+        CheckSpan("victim_life", absl::GetFlag(FLAGS_victim_life), absl::Milliseconds(1),
+                  absl::Hours(24)),
         CheckSpan("warmup", absl::GetFlag(FLAGS_warmup), absl::ZeroDuration(), absl::Hours(24)),
         CheckSpan("duration", absl::GetFlag(FLAGS_duration).value_or(kDefaultDuration),
                   absl::Milliseconds(1), absl::Hours(24 * 30)),
@@ -155,6 +158,11 @@ absl::Status ReadDriver(LoadOptions* options) {
   if (absl::Status status = ReadConnection(&driver); !status.ok()) {
     return status;
   }
+  const std::string rpc = absl::GetFlag(FLAGS_rpc);
+  if (rpc != "score" && rpc != "stream") {
+    return Wrong("rpc", absl::StrCat("'", rpc, "' is not one of score|stream"));
+  }
+  driver.rpc = rpc == "stream" ? LoadRpc::kStream : LoadRpc::kScore;
   driver.connections = absl::GetFlag(FLAGS_connections);
   driver.completion_threads = absl::GetFlag(FLAGS_threads);
   driver.clients = absl::GetFlag(FLAGS_clients);
@@ -207,6 +215,8 @@ absl::StatusOr<LoadOptions> LoadOptionsFromFlags() {
     return Wrong("thresholds", thresholds.status().message());
   }
   options.thresholds = *std::move(thresholds);
+  options.victims = absl::GetFlag(FLAGS_victims);
+  options.victim_life = absl::GetFlag(FLAGS_victim_life);
   options.pool.requests_per_shape = absl::GetFlag(FLAGS_pool);
   options.pool.seed = options.driver.seed;
   status = FillFromFlags(&options.pool.head);
@@ -240,17 +250,19 @@ std::string Describe(const LoadOptions& options) {
       absl::StrAppend(out, "=", weighted.weight);
     }
   };
-  const std::string mix = absl::StrJoin(options.mix, ",", shape);
+  const std::string mix =
+      absl::StrCat(options.driver.rpc == LoadRpc::kStream ? " on streams; " : "; ",
+                   absl::StrJoin(options.mix, ",", shape));
   switch (options.kind) {
     case LoadKind::kClosed:
-      return absl::StrCat("closed loop, ", options.driver.clients, " clients; ", mix);
+      return absl::StrCat("closed loop, ", options.driver.clients, " clients", mix);
     case LoadKind::kConstant:
-      return absl::StrCat("open loop, constant, ", options.rate, " requests a second; ", mix);
+      return absl::StrCat("open loop, constant, ", options.rate, " requests a second", mix);
     case LoadKind::kPoisson:
-      return absl::StrCat("open loop, Poisson, ", options.rate, " requests a second; ", mix);
+      return absl::StrCat("open loop, Poisson, ", options.rate, " requests a second", mix);
     case LoadKind::kStep:
       return absl::StrCat("open loop, ", options.steps.size(), " steps, ",
-                          absl::FormatDuration(TotalDuration(options.steps)), "; ", mix);
+                          absl::FormatDuration(TotalDuration(options.steps)), mix);
     case LoadKind::kTrace:
       return absl::StrCat("open loop, trace ", options.trace_file);
   }

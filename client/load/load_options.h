@@ -29,6 +29,8 @@ struct LoadOptions {
   bool search = false;
   double goal_quantile = 0.99;
   std::vector<Threshold> thresholds;
+  int victims = 0;
+  absl::Duration victim_life;
 };
 
 // From the flags as they stand. INVALID_ARGUMENT naming the flag, its value and its range.

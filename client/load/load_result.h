@@ -12,6 +12,7 @@
 #include "client/load/latency_histogram.h"
 #include "client/load/tally.h"
 #include "client/load/targets.h"
+#include "client/load/victims.h"
 
 namespace canopy::client {
 
@@ -49,6 +50,7 @@ struct LoadResult {
   std::vector<TargetResult> targets;
   std::vector<Interval> intervals;
   std::vector<std::string> wrong_answers;  // The first ones, in words.
+  VictimCounts victims;                    // Processes beside it.
 
   // All calls, the warm-up's too.
   Tally ledger;

@@ -27,8 +27,9 @@ struct ReportContext {
 std::string ReportText(const LoadResult& result, const ReportContext& context);
 
 // One document: {"load", "settings", "model", "started_at", "verified", "figures": {NAME: NUMBER},
-// "outcomes", "routes", "targets": [{"address", "share", "answered", "refused", ...}],
-// "intervals": [...], "wrong_answers", "missed_thresholds"}.
+// "totals": {"started", "answered", "answered_candidates", ..., warm-up included}, "outcomes",
+// "routes", "targets": [{"address", "share", "answered", "refused", ...}], "intervals": [...],
+// "wrong_answers", "missed_thresholds"}.
 std::string ReportJson(const LoadResult& result, const ReportContext& context);
 
 // A row for each interval: begin_s, end_s, answered, refused, given_up, candidates, in_flight,

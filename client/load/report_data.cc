@@ -71,7 +71,15 @@ std::string ReportJson(const LoadResult& result, const ReportContext& context) {
   for (const Figure& figure : FiguresOf(result)) {
     json["figures"][figure.name] = figure.value;
   }
-  json["totals"] = {{"started", result.started}, {"started_candidates", result.started_candidates}};
+  json["totals"] = {{"started", result.started},
+                    {"started_candidates", result.started_candidates},
+                    {"victims_killed", result.victims.killed},
+                    {"victims_ended", result.victims.ended}};
+  for (int fate = 0; fate < kNumFates; ++fate) {
+    const std::string name(FateName(static_cast<Fate>(fate)));
+    json["totals"][name] = result.ledger.calls[static_cast<size_t>(fate)];
+    json["totals"][name + "_candidates"] = result.ledger.candidates[static_cast<size_t>(fate)];
+  }
   json["outcomes"] = CountsJson(result.total.outcomes);
   json["routes"] = CountsJson(result.total.routes);
   json["targets"] = Json::array();

@@ -248,6 +248,12 @@ std::string Problems(const LoadResult& result, const ReportContext& context) {
   return text;
 }
 
+std::string VictimsSentence(const VictimCounts& victims) {
+  return victims.killed + victims.ended == 0
+             ? ""
+             : absl::StrCat(" ", victims.killed, " client processes were killed meanwhile.");
+}
+
 }  // namespace
 
 std::string ReportHtml(const LoadResult& result, const ReportContext& context) {
@@ -258,15 +264,18 @@ std::string ReportHtml(const LoadResult& result, const ReportContext& context) {
       "model ", EscapeHtml(context.model.name()), " version ", context.model.version(), " ",
       EscapeHtml(context.model.fingerprint()), ", ", EscapeHtml(context.model.dtype()), " on ",
       EscapeHtml(context.model.device()), "; ", EscapeHtml(context.started_at), "; ",
-      absl::FormatDuration(absl::Trunc(result.elapsed, absl::Milliseconds(1))), " after ",
-      absl::FormatDuration(result.warmup), " of warm-up</p>\n", Problems(result, context),
-      Tiles(result, context), "<div class='charts'>\n", DrawLineChart(RateChart(result)),
-      DrawLineChart(LatencyChart(result)), DrawLineChart(QuantileChart(total)), StageBar(total),
-      "</div>\n", "<h2>Latencies</h2>\n", LatencyTable(total), "<h2>Ends of calls</h2>\n",
-      CountTable("end", total.outcomes),
+      absl::FormatDuration(absl::Trunc(result.elapsed, absl::Milliseconds(1))), ", ",
+      result.warmup > absl::ZeroDuration()
+          ? absl::StrCat("after ", absl::FormatDuration(result.warmup), " of warm-up")
+          : "without a warm-up",
+      "</p>\n", Problems(result, context), Tiles(result, context), "<div class='charts'>\n",
+      DrawLineChart(RateChart(result)), DrawLineChart(LatencyChart(result)),
+      DrawLineChart(QuantileChart(total)), StageBar(total), "</div>\n", "<h2>Latencies</h2>\n",
+      LatencyTable(total), "<h2>Ends of calls</h2>\n", CountTable("end", total.outcomes),
       absl::StrFormat("<p class='dim'>%d retries. All calls, warm-up included: %d "
-                      "started, %d ended.</p>\n",
-                      total.retries, result.started, result.ledger.total()),
+                      "started, %d ended.%s</p>\n",
+                      total.retries, result.started, result.ledger.total(),
+                      VictimsSentence(result.victims)),
       "<h2>Routes</h2>\n", CountTable("backend and reason", total.routes), "<h2>Targets</h2>\n",
       TargetTable(result));
   std::vector<std::vector<std::string>> settings;

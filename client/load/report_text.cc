@@ -88,6 +88,10 @@ std::string ReportText(const LoadResult& result, const ReportContext& context) {
                     " candidates, each answered once, in order, with the score of its path alone; ",
                     ledger.num_candidates(Fate::kWrong), " in wrong answers\n");
   }
+  if (result.victims.killed + result.victims.ended > 0) {
+    absl::StrAppend(&text, "victims   ", result.victims.killed, " client processes killed, ",
+                    result.victims.ended, " ended by themselves\n");
+  }
   for (const std::string& wrong : result.wrong_answers) {
     absl::StrAppend(&text, "WRONG     ", EscapeForTerminal(wrong), "\n");
   }

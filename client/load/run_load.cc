@@ -18,6 +18,7 @@
 #include "client/load/load_options.h"
 #include "client/load/rate_search.h"
 #include "client/load/report.h"
+#include "client/load/victims.h"
 
 namespace canopy::client {
 namespace {
@@ -42,9 +43,9 @@ std::string ProgressLine(const Interval& interval) {
 
 class Program {
  public:
-  Program(LoadOptions options, std::vector<std::pair<std::string, std::string>> settings,
-          const LoadStreams& streams)
-      : options_(std::move(options)), streams_(streams) {
+  Program(LoadOptions options, std::vector<std::string> arguments,
+          std::vector<std::pair<std::string, std::string>> settings, const LoadStreams& streams)
+      : options_(std::move(options)), arguments_(std::move(arguments)), streams_(streams) {
     context_.settings = std::move(settings);
     const std::string progress = absl::GetFlag(FLAGS_progress);
     shows_progress_ = progress == "always" || (progress == "auto" && streams.err_is_terminal);
@@ -151,11 +152,29 @@ class Program {
 
   bool interrupted() const { return streams_.interrupted != nullptr && *streams_.interrupted; }
 
+  // Closed loops of the same requests, without reports and without an end.
+  VictimOptions VictimsBeside() const {
+    VictimOptions victims;
+    victims.program = streams_.program;
+    victims.arguments = arguments_;
+    for (const char* argument :
+         {"--victims=0", "--verify=false", "--cancel_share=0", "--kill_share=0", "--trace=",
+          "--arrivals=closed", "--steps=", "--search=false", "--requests=0", "--duration=720h",
+          "--warmup=0", "--thresholds=", "--json=", "--csv=", "--html=", "--progress=never"}) {
+      victims.arguments.emplace_back(argument);
+    }
+    victims.count = options_.victims;
+    victims.life = options_.victim_life;
+    victims.seed = options_.driver.seed + 1;
+    return victims;
+  }
+
   LoadResult RunOnce(double rate) {
     DriverOptions driver_options = options_.driver;
     driver_options.arrivals = MakeArrivals(options_, rate, trace_);
     LoadDriver driver(driver_options, pool_.get());
     std::vector<Interval> intervals;
+    Victims victims(VictimsBeside());
     driver.Start();
     while (!driver.WaitUntilDone(kProgressInterval)) {
       AppendInterval(driver.TakeInterval(), &intervals);
@@ -169,6 +188,7 @@ class Program {
       streams_.err << "\r\x1b[K" << std::flush;
     }
     LoadResult result = driver.Finish();
+    result.victims = victims.Stop();
     result.intervals = std::move(intervals);
     return result;
   }
@@ -246,6 +266,13 @@ class Program {
     if (!written) {
       return kLoadUsage;
     }
+    if (const VictimCounts& victims = result.victims; victims.ended > 0) {
+      return Fail(victims.last_exit_code == kLoadWrong ? kLoadWrong : kLoadFailed,
+                  absl::StrCat(victims.ended,
+                               " of the processes to be killed ended by themselves, "
+                               "the last with exit code ",
+                               victims.last_exit_code));
+    }
     if (result.total.num(Fate::kAnswered) == 0) {
       return Fail(kLoadFailed, "no call was answered after the warm-up");
     }
@@ -253,6 +280,7 @@ class Program {
   }
 
   const LoadOptions options_;
+  const std::vector<std::string> arguments_;
   const LoadStreams& streams_;
   ReportContext context_;
   bool shows_progress_ = false;
@@ -315,7 +343,9 @@ LoadExit RunLoad(absl::Span<const std::string> arguments, const LoadStreams& str
                 << "\nTry: canopy_load --help\n";
     return kLoadUsage;
   }
-  return Program(*std::move(options), Settings(read->flags), streams).Run();
+  return Program(*std::move(options), {arguments.begin(), arguments.end()}, Settings(read->flags),
+                 streams)
+      .Run();
 }
 
 }  // namespace canopy::client

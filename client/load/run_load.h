@@ -25,6 +25,7 @@ struct LoadStreams {
   std::ostream& err;
   bool err_is_terminal = false;
   const std::atomic<bool>* interrupted = nullptr;  // Set = end sending, and report. May be null.
+  std::string program = "/proc/self/exe";          // Run again for --victims.
 };
 
 // Runs `canopy_load` with `arguments` (the program's name left out). One run at a time: flags are

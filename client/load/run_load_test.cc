@@ -1,6 +1,7 @@
 // The whole program: flags, files and exit codes, against an in-process server.
 #include "client/load/run_load.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -27,10 +28,12 @@ struct Result {
   std::string err;
 };
 
-Result RunAlone(const std::vector<std::string>& arguments) {
+Result RunAlone(const std::vector<std::string>& arguments, const std::string& program = "") {
   std::ostringstream out;
   std::ostringstream err;
-  const LoadExit code = RunLoad(arguments, {out, err});
+  LoadStreams streams = {out, err};
+  streams.program = program;
+  const LoadExit code = RunLoad(arguments, streams);
   return {code, out.str(), err.str()};
 }
 
@@ -51,12 +54,12 @@ class RunLoadTest : public ::testing::Test {
     };
   }
 
-  // 30 requests without a warm-up, unless `arguments` say otherwise.
-  Result Run(std::vector<std::string> arguments) {
+  // 30 requests without a warm-up, unless `arguments` say otherwise. `program` is what victims run.
+  Result Run(std::vector<std::string> arguments, const std::string& program = "") {
     const std::string defaults[] = {"--targets=" + server_.target(), "--requests=30", "--warmup=0",
                                     "--shapes=tiny", "--pool=4"};
     arguments.insert(arguments.begin(), std::begin(defaults), std::end(defaults));
-    return RunAlone(arguments);
+    return RunAlone(arguments, program);
   }
 
   FakeScorer server_;
@@ -77,6 +80,36 @@ TEST_F(RunLoadTest, VerifiesEveryCandidate) {
   EXPECT_EQ(result.code, kLoadOk) << result.err;
   EXPECT_THAT(result.out, HasSubstr("candidates, each answered once, in order"));
   EXPECT_EQ(server_.num_calls(), 30 + 1 + 2 * 4);  // GetModel, and the pool by the path backend.
+}
+
+TEST_F(RunLoadTest, SendsOnStreams) {
+  const Result result = Run({"--verify", "--rpc=stream", "--connections=2"});
+  EXPECT_EQ(result.code, kLoadOk) << result.err;
+  EXPECT_THAT(result.out, StartsWith("closed loop, 8 clients on streams; tiny\n\n"));
+  EXPECT_THAT(result.out, HasSubstr("ended     OK 30; retries 0\n"));
+  EXPECT_EQ(server_.num_streams(), 2);
+}
+
+TEST_F(RunLoadTest, VictimsAreCountedAndMustNotEndByThemselves) {
+  const std::string path = ::testing::TempDir() + "/victim";
+  const auto victim = [&path](const std::string& body) {
+    std::ofstream(path) << "#!/bin/sh\n" << body;
+    EXPECT_EQ(std::system(("chmod +x " + path).c_str()), 0);
+    return path;
+  };
+  // It waits for its input, a pipe that nobody writes to, and then for ever.
+  ASSERT_EQ(std::system(("mkfifo " + path + ".never").c_str()), 0);
+  const Result result =
+      Run({"--victims=2", "--victim_life=1h"}, victim("exec cat " + path + ".never\n"));
+  EXPECT_EQ(result.code, kLoadOk) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("victims   2 client processes killed, 0 ended by themselves"));
+  // Until one has ended before it was killed.
+  Result ended{kLoadOk, "", ""};
+  while (ended.code == kLoadOk) {
+    ended = Run({"--victims=8", "--requests=300"}, victim("exit 5\n"));
+  }
+  EXPECT_EQ(ended.code, kLoadWrong);
+  EXPECT_THAT(ended.err, HasSubstr("ended by themselves, the last with exit code 5\n"));
 }
 
 TEST_F(RunLoadTest, WrongAnswersAreExitCode5) {
@@ -198,6 +231,9 @@ TEST(LoadUsageTest, WrongFlagsAreExitCode2) {
       {{"--rate=nan"}, "--rate: nan is not in "},
       {{"--duration=0"}, "--duration: 0 is not in "},
       {{"--warmup=-1s"}, "--warmup: -1s is not in "},
+      {{"--rpc=calls"}, "--rpc: 'calls' is not one of score|stream"},
+      {{"--victims=-1"}, "--victims: -1 is not in 0 .. 256"},
+      {{"--victim_life=0"}, "--victim_life: 0 is not in 1ms .. "},
       {{"--cancel_share=1.5"}, "--cancel_share: 1.5 is not in 0 .. 1"},
       {{"--cancel_share=0.6", "--kill_share=0.6"}, "--kill_share: 1.2 is not in 0 .. 1"},
       {{"--arrivals=bursts"}, "--arrivals: 'bursts' is not one of"},

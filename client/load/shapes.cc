@@ -14,6 +14,8 @@ namespace canopy::client {
 namespace {
 
 constexpr int kMaxCount = 1 << 20;  // of anything in a shape
+// Of the tokens of a state that all requests have.
+constexpr uint64_t kCommonSeed = 20;
 
 QuestionGroup Group(int questions, int candidates, int prefix_tokens, int candidate_tokens) {
   QuestionGroup group;
@@ -28,6 +30,13 @@ QuestionGroup TypedGroup(int states) {
   QuestionGroup group = Group(states, 4, 40, 16);
   group.questions_per_state = 5;
   group.state_tokens = 400;
+  return group;
+}
+
+QuestionGroup CommonState() {
+  QuestionGroup group = TypedGroup(1);
+  group.questions_per_state = 1;
+  group.common_state = true;
   return group;
 }
 
@@ -104,6 +113,9 @@ const std::vector<Shape>& NamedShapes() {
        "1 state of 400 tokens, 5 questions of 40 more, 4 candidates of 16 each",
        {TypedGroup(1)}},
       {"typed16", "16 such states", {TypedGroup(16)}},
+      {"state",
+       "1 question of 40 tokens behind a state of 400 that all requests share, 4 candidates of 16",
+       {CommonState()}},
       {"wide",
        "2 questions of 490 tokens, 64 and 2 candidates of 18",
        {Group(1, 64, 490, 18), Group(1, 2, 490, 18)}},
@@ -173,7 +185,9 @@ void AddQuestions(const Shape& shape, uint64_t vocab_size, std::mt19937_64* rand
                   v1::ScoreRequest* request) {
   for (const QuestionGroup& group : shape.groups) {
     for (int state = 0; state < group.states; ++state) {
-      const Tokens state_tokens = Draw(group.state_tokens, vocab_size, random);
+      std::mt19937_64 common(kCommonSeed);
+      const Tokens state_tokens =
+          Draw(group.state_tokens, vocab_size, group.common_state ? &common : random);
       for (int q = 0; q < group.questions_per_state; ++q) {
         v1::Question* question = request->add_questions();
         question->set_id(absl::StrCat("q", request->questions_size() - 1));

@@ -19,6 +19,7 @@ struct QuestionGroup {
   int states = 1;
   int questions_per_state = 1;
   int state_tokens = 0;
+  bool common_state = false;  // The state is the same in all requests.
   int question_tokens = 0;
   int candidates = 1;
   int candidate_tokens = 0;

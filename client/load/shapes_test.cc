@@ -1,5 +1,6 @@
 #include "client/load/shapes.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -53,11 +54,17 @@ TEST(ShapesTest, HaveTheTokensThatTheyDescribe) {
     const char* name;
     uint64_t path_tokens;
     uint64_t unique_tokens;
-  } cases[] = {
-      {"small", 464, 164},     {"typed", 9'120, 2'520},           {"typed16", 145'920, 40'320},
-      {"wide", 33'528, 2'168}, {"candidates255", 269'280, 9'184}, {"rollout", 2'228'224, 163'840},
-      {"deep", 47'104, 4'320}, {"unshared", 7'424, 7'424},        {"tiny", 64, 28},
-      {"3x2:5+4", 54, 39}};
+  } cases[] = {{"small", 464, 164},
+               {"typed", 9'120, 2'520},
+               {"typed16", 145'920, 40'320},
+               {"wide", 33'528, 2'168},
+               {"candidates255", 269'280, 9'184},
+               {"rollout", 2'228'224, 163'840},
+               {"deep", 47'104, 4'320},
+               {"unshared", 7'424, 7'424},
+               {"tiny", 64, 28},
+               {"state", 1'824, 504},
+               {"3x2:5+4", 54, 39}};
   EXPECT_EQ(std::size(cases), NamedShapes().size() + 1);
   for (const auto& [name, path_tokens, unique_tokens] : cases) {
     const Counts counts = CountsOf(Build(name));
@@ -79,6 +86,20 @@ TEST(ShapesTest, QuestionsOfOneStateShareIt) {
     states.insert(state);
   }
   EXPECT_EQ(states.size(), 16U);
+}
+
+TEST(ShapesTest, RequestsOfOneStateShareItAndNothingElse) {
+  const Shape shape = *ParseShape("state");
+  std::mt19937_64 random(1);
+  v1::ScoreRequest requests[2];
+  for (v1::ScoreRequest& request : requests) {
+    AddQuestions(shape, 1'000'000, &random, &request);
+  }
+  const auto& first = requests[0].questions(0).prefix().ids();
+  const auto& second = requests[1].questions(0).prefix().ids();
+  ASSERT_EQ(first.size(), 440);
+  EXPECT_TRUE(std::equal(first.begin(), first.begin() + 400, second.begin()));
+  EXPECT_NE(first[400], second[400]);
 }
 
 TEST(ShapesTest, TokensAreBelowTheVocabularyAndFollowTheSeed) {

@@ -38,6 +38,27 @@ grpc::Status FakeScorer::Score(grpc::ServerContext* context, const v1::ScoreRequ
   return Answer(score, context, request, response);
 }
 
+grpc::Status FakeScorer::ScoreStream(grpc::ServerContext* context, Stream* stream) {
+  ++num_streams_;
+  if (score_stream) {
+    return score_stream(context, stream);
+  }
+  v1::ScoreRequest request;
+  while (stream->Read(&request)) {
+    v1::ScoreResponse response;
+    const grpc::Status status = Answer(score, context, &request, &response);
+    if (!status.ok()) {
+      response.Clear();
+      response.set_request_id(request.request_id());
+      response.mutable_error()->ParseFromString(status.error_details());
+      response.mutable_error()->set_code(status.error_code());
+      response.mutable_error()->set_message(status.error_message());
+    }
+    stream->Write(response);
+  }
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeScorer::Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
                                  v1::ExplainResponse* response) {
   return Answer(explain, context, request, response);

@@ -18,6 +18,7 @@ class FakeScorer final : public v1::Scorer::Service {
  public:
   template <typename Request, typename Response>
   using Handler = std::function<grpc::Status(grpc::ServerContext*, const Request&, Response*)>;
+  using Stream = grpc::ServerReaderWriter<v1::ScoreResponse, v1::ScoreRequest>;
 
   // Listens at once; answers with the handlers below, UNIMPLEMENTED without one. Set them before
   // the first call.
@@ -25,10 +26,14 @@ class FakeScorer final : public v1::Scorer::Service {
   ~FakeScorer() override;
 
   std::string target() const;
+  // Requests of streams count each.
   int num_calls() const { return num_calls_.load(); }
+  int num_streams() const { return num_streams_.load(); }
   void SetServing(const std::string& service, bool serving);
 
   Handler<v1::ScoreRequest, v1::ScoreResponse> score;
+  // Without one each request is answered in turn as `score` does, refusals through `error`.
+  std::function<grpc::Status(grpc::ServerContext*, Stream*)> score_stream;
   Handler<v1::ExplainRequest, v1::ExplainResponse> explain;
   Handler<v1::GetModelRequest, v1::Model> get_model;
   Handler<v1::ListModelsRequest, v1::ListModelsResponse> list_models;
@@ -36,6 +41,7 @@ class FakeScorer final : public v1::Scorer::Service {
  private:
   grpc::Status Score(grpc::ServerContext* context, const v1::ScoreRequest* request,
                      v1::ScoreResponse* response) override;
+  grpc::Status ScoreStream(grpc::ServerContext* context, Stream* stream) override;
   grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
                        v1::ExplainResponse* response) override;
   grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest* request,
@@ -48,6 +54,7 @@ class FakeScorer final : public v1::Scorer::Service {
                       const Request* request, Response* response);
 
   std::atomic<int> num_calls_{0};
+  std::atomic<int> num_streams_{0};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };

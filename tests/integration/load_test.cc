@@ -24,6 +24,7 @@ struct LoadCase {
   std::string model;
   v1::Outputs outputs;
   bool open_loop = false;
+  client::LoadRpc rpc = client::LoadRpc::kScore;
 };
 
 client::LoadResult RunLoad(const std::string& address, const LoadCase& load_case) {
@@ -46,13 +47,16 @@ client::LoadResult RunLoad(const std::string& address, const LoadCase& load_case
   client::DriverOptions options;
   options.targets = {{address, 1}};
   options.client = client_options;
+  options.rpc = load_case.rpc;
   options.clients = 8;
   options.completion_threads = 2;
   options.connections = 4;
   options.duration = kForever;
   options.max_requests = 1'500;
-  options.cancel_share = 0.1;
-  options.kill_share = 0.02;
+  const bool streams = load_case.rpc == client::LoadRpc::kStream;
+  // On a stream more is given up than was to be.
+  options.cancel_share = streams ? 0.01 : 0.1;
+  options.kill_share = streams ? 0.01 : 0.02;
   options.abandon_within = absl::Milliseconds(2);
   options.verify = true;
   options.tolerance = 0;
@@ -91,6 +95,12 @@ TEST(LoadTest, TokenOutputsOfAClosedLoop) {
   load_case.outputs.set_values(true);
   load_case.outputs.set_scope(v1::SCOPE_PATH);
   ExpectNothingLost(RunLoad(server.server().address(), load_case));
+}
+
+TEST(LoadTest, ScoresOnStreams) {
+  TestServer server;
+  ExpectNothingLost(RunLoad(server.server().address(),
+                            {"reward", {}, /*open_loop=*/false, client::LoadRpc::kStream}));
 }
 
 TEST(LoadTest, ABurstOfAnOpenLoopInManyParts) {

@@ -1,0 +1,305 @@
+#include "client/score_stream.h"
+
+#include <chrono>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
+#include "client/answer_check.h"
+#include "client/error_details.h"
+#include "client/message_stream.h"
+#include "grpc/support/time.h"
+#include "grpcpp/alarm.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+
+namespace canopy::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr char kMethod[] = "/canopy.v1.Scorer/ScoreStream";
+
+absl::Status WrongAnswer(absl::string_view problem) {
+  return absl::DataLossError(absl::StrCat("wrong answer from the server: ", problem));
+}
+
+// What the answer to one request says.
+ScoreStream::Answer ToAnswer(const v1::ScoreRequest& request, v1::ScoreResponse response) {
+  if (response.has_error()) {
+    return response.error().code() == 0 ? WrongAnswer("error without a code")
+                                        : ToAbslStatus(response.error());
+  }
+  if (absl::Status status = CheckScoreResponse(request, response); !status.ok()) {
+    return status;
+  }
+  return response;
+}
+
+}  // namespace
+
+// Shared with the callbacks of gRPC, which may come after the stream's owner has gone.
+class ScoreStream::State : public std::enable_shared_from_this<State> {
+ public:
+  explicit State(const Limits& limits) : limits_(limits) {}
+
+  void Open(const std::shared_ptr<grpc::Channel>& channel) {
+    absl::MutexLock lock(&mutex_);
+    const auto self = shared_from_this();
+    stream_ = MessageStream::Open(
+        channel, kMethod, std::make_unique<grpc::ClientContext>(),
+        {[self](grpc::ByteBuffer* message) { self->Take(message); },
+         [self](const grpc::Status& status) { self->End(ToAbslStatus(status)); }});
+  }
+
+  // False where it would have to wait and may not.
+  bool Send(v1::ScoreRequest request, Callback done, bool may_wait) {
+    absl::Status problem = CheckSize(request);
+    if (problem.ok()) {
+      absl::MutexLock lock(&mutex_);
+      if (may_wait) {
+        mutex_.Await(absl::Condition(this, &State::HasRoom));
+      } else if (!HasRoom()) {
+        return false;
+      }
+      problem = Admit(&request, &done);
+    }
+    if (!problem.ok()) {
+      done(problem);
+    }
+    return true;
+  }
+
+  absl::Status Finish() {
+    bool done = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      finishing_ = true;
+      stream_->WritesDone();
+      // Every request is due by then.
+      done = mutex_.AwaitWithTimeout(absl::Condition(&done_), limits_.deadline);
+    }
+    if (!done) {
+      Fail(absl::DeadlineExceededError(absl::StrCat("the server did not end the stream within ",
+                                                    absl::FormatDuration(limits_.deadline))));
+    }
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&done_));
+    return *end_;
+  }
+
+  // Ends the stream; everything unanswered gets `reason`, unless another came first.
+  void Fail(const absl::Status& reason) {
+    std::shared_ptr<MessageStream> stream;
+    {
+      absl::MutexLock lock(&mutex_);
+      failure_ = failure_.value_or(reason);
+      stream = stream_;
+    }
+    stream->Cancel();
+  }
+
+  void AwaitDone() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&done_));
+  }
+
+  size_t num_in_flight() const {
+    absl::MutexLock lock(&mutex_);
+    return pending_.size();
+  }
+
+ private:
+  struct Pending {
+    v1::ScoreRequest request;
+    Callback done;
+    uint64_t number = 0;  // Of all that were sent.
+  };
+  struct Due {
+    Clock::time_point at;
+    std::string request_id;
+    uint64_t number;
+  };
+
+  bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return pending_.size() < static_cast<size_t>(limits_.max_in_flight) || end_.has_value();
+  }
+
+  absl::Status CheckSize(const v1::ScoreRequest& request) const {
+    const size_t size_bytes = request.ByteSizeLong();
+    return size_bytes <= static_cast<size_t>(limits_.max_request_bytes)
+               ? absl::OkStatus()
+               : absl::ResourceExhaustedError(
+                     absl::StrCat("request of ", size_bytes, " bytes exceeds max_request_bytes ",
+                                  limits_.max_request_bytes, "; not sent"));
+  }
+
+  // Puts the request on its way and takes it over, or says why not.
+  absl::Status Admit(v1::ScoreRequest* request, Callback* done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (end_.has_value() || failure_.has_value()) {
+      const absl::Status status = end_.has_value() ? *end_ : *failure_;
+      return status.ok() ? absl::UnavailableError("the server has ended the stream") : status;
+    }
+    if (finishing_) {
+      return absl::FailedPreconditionError("the stream is being finished");
+    }
+    const uint64_t number = ++num_sent_;
+    if (request->request_id().empty()) {
+      request->set_request_id(absl::StrCat("canopy-stream-", number));
+    }
+    const std::string& id = request->request_id();
+    if (pending_.contains(id)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("request_id: \"", id, "\" is in flight already"));
+    }
+    grpc::ByteBuffer bytes;
+    bool owns_bytes = false;
+    if (const grpc::Status status =
+            grpc::SerializationTraits<v1::ScoreRequest>::Serialize(*request, &bytes, &owns_bytes);
+        !status.ok()) {
+      return ToAbslStatus(status);
+    }
+    due_.push_back({Clock::now() + absl::ToChronoNanoseconds(limits_.deadline), id, number});
+    stream_->Write(bytes);
+    pending_.emplace(id, Pending{std::move(*request), std::move(*done), number});
+    if (alarm_ == nullptr) {
+      WatchFirstDue();
+    }
+    return absl::OkStatus();
+  }
+
+  void Take(grpc::ByteBuffer* message) ABSL_LOCKS_EXCLUDED(mutex_) {
+    v1::ScoreResponse response;
+    if (!grpc::SerializationTraits<v1::ScoreResponse>::Deserialize(message, &response).ok()) {
+      Fail(WrongAnswer("not a ScoreResponse"));
+      return;
+    }
+    Pending answered;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (failure_.has_value()) {
+        return;  // Nobody waits for it.
+      }
+      const auto found = pending_.find(response.request_id());
+      if (found != pending_.end()) {
+        answered = std::move(found->second);
+        pending_.erase(found);
+      }
+    }
+    if (answered.done == nullptr) {
+      Fail(WrongAnswer("request_id is that of no request in flight"));
+      return;
+    }
+    answered.done(ToAnswer(answered.request, std::move(response)));
+  }
+
+  void End(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::flat_hash_map<std::string, Pending> unanswered;
+    {
+      absl::MutexLock lock(&mutex_);
+      alarm_.reset();
+      unanswered.swap(pending_);
+      if (failure_.has_value()) {
+        status = *failure_;
+      } else if (status.ok() && !unanswered.empty()) {
+        status = WrongAnswer(
+            absl::StrCat("the stream ended with ", unanswered.size(), " requests unanswered"));
+      }
+      end_ = status;
+    }
+    for (auto& [id, pending] : unanswered) {
+      pending.done(status);
+    }
+    absl::MutexLock lock(&mutex_);
+    done_ = true;
+  }
+
+  // Comes back when the first request that was sent is due; those answered by then are skipped.
+  void WatchFirstDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    while (!due_.empty() && !IsPending(due_.front())) {
+      due_.pop_front();
+    }
+    alarm_.reset();
+    if (due_.empty() || end_.has_value()) {
+      return;
+    }
+    alarm_ = std::make_unique<grpc::Alarm>();
+    const auto left = std::chrono::nanoseconds(due_.front().at - Clock::now());
+    alarm_->Set(
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left.count(), GPR_TIMESPAN)),
+        [self = shared_from_this()](bool fired) {
+          if (fired) {
+            self->CheckDue();
+          }
+        });
+  }
+
+  bool IsPending(const Due& due) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto found = pending_.find(due.request_id);
+    return found != pending_.end() && found->second.number == due.number;
+  }
+
+  void CheckDue() ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (due_.empty() || !IsPending(due_.front()) || Clock::now() < due_.front().at) {
+        WatchFirstDue();
+        return;
+      }
+    }
+    Fail(absl::DeadlineExceededError(absl::StrCat("a request was not answered within ",
+                                                  absl::FormatDuration(limits_.deadline))));
+  }
+
+  const Limits limits_;
+
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<MessageStream> stream_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Pending> pending_ ABSL_GUARDED_BY(mutex_);  // by request_id
+  std::deque<Due> due_ ABSL_GUARDED_BY(mutex_);  // in the order of sending
+  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+  uint64_t num_sent_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::optional<absl::Status> failure_ ABSL_GUARDED_BY(mutex_);  // ours, before the end
+  absl::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;  // the last callback has returned
+};
+
+ScoreStream::ScoreStream(const std::shared_ptr<grpc::Channel>& channel, const Limits& limits)
+    : state_(std::make_shared<State>(limits)) {
+  state_->Open(channel);
+}
+
+ScoreStream::~ScoreStream() {
+  Cancel();
+  state_->AwaitDone();
+}
+
+void ScoreStream::Send(v1::ScoreRequest request, Callback done) {
+  state_->Send(std::move(request), std::move(done), /*may_wait=*/true);
+}
+
+std::future<ScoreStream::Answer> ScoreStream::Send(v1::ScoreRequest request) {
+  const auto promise = std::make_shared<std::promise<Answer>>();
+  Send(std::move(request), [promise](Answer answer) { promise->set_value(std::move(answer)); });
+  return promise->get_future();
+}
+
+bool ScoreStream::TrySend(v1::ScoreRequest request, Callback done) {
+  return state_->Send(std::move(request), std::move(done), /*may_wait=*/false);
+}
+
+absl::Status ScoreStream::Finish() { return state_->Finish(); }
+
+void ScoreStream::Cancel() { state_->Fail(absl::CancelledError("the stream was cancelled")); }
+
+size_t ScoreStream::num_in_flight() const { return state_->num_in_flight(); }
+
+}  // namespace canopy::client

@@ -1,0 +1,118 @@
+"""A canopy_server in a process of its own, its metrics, and runs of canopy_load against it."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+_LINE: Final = re.compile(r"^([a-zA-Z_:]\w*(?:\{[^}]*\})?) (\S+)$", re.MULTILINE)
+_STOP_SECONDS: Final = 60
+
+Metrics = dict[str, float]
+
+
+def total(metrics: Metrics, name: str) -> float:
+    """The sum over all series of one metric."""
+    return sum(value for series, value in metrics.items() if series.split("{")[0] == name)
+
+
+@dataclass
+class Service:
+    """Where a running server is."""
+
+    address: str
+    metrics_address: str
+    process: subprocess.Popen[bytes]
+
+    def metrics(self) -> Metrics:
+        """All series of the metrics page."""
+        with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=30) as page:
+            text = page.read().decode()
+        return {series: float(value) for series, value in _LINE.findall(text)}
+
+    def settled(self, gauges: list[str], seconds: float) -> Metrics:
+        """The metrics once all series of these gauges are zero, or those at the end of the time."""
+        deadline = time.monotonic() + seconds
+        while True:
+            metrics = self.metrics()
+            if all(total(metrics, name) == 0 for name in gauges) or time.monotonic() > deadline:
+                return metrics
+            time.sleep(0.1)
+
+    def resident_mib(self) -> float:
+        """Memory of the server's process."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+
+    def descriptors(self) -> int:
+        """Open files and sockets of the server's process."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+
+def free_port() -> int:
+    """A loopback port that nobody has now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(command: list[str], folder: Path, start_seconds: float) -> Iterator[Service]:
+    """Starts a server on free loopback ports; at the end SIGTERM must end it with exit code 0."""
+    port_file = folder / "port"
+    port_file.unlink(missing_ok=True)
+    log = folder / "server.log"
+    metrics_address = f"127.0.0.1:{free_port()}"
+    command = [
+        *command,
+        "--listen=127.0.0.1:0",
+        f"--metrics_listen={metrics_address}",
+        f"--port_file={port_file}",
+    ]
+    with log.open("wb") as log_file:
+        process = subprocess.Popen(command, stderr=log_file)
+    try:
+        deadline = time.monotonic() + start_seconds
+        # It is bound before the models are loaded, and ready once they are described.
+        while True:
+            if process.poll() is not None or time.monotonic() > deadline:
+                sys.exit(f"the server did not start:\n{log.read_text()}")
+            if port_file.exists() and port_file.read_text().endswith("\n"):
+                service = Service(
+                    f"127.0.0.1:{port_file.read_text().strip()}", metrics_address, process
+                )
+                if total(service.metrics(), "canopy_model_info") > 0:
+                    break
+            time.sleep(0.05)
+        yield service
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(timeout=_STOP_SECONDS)
+        if status != 0:
+            sys.exit(f"the server ended with {status}:\n{log.read_text()}")
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def start_load(program: list[str], service: Service, report: Path, *flags: str) -> Any:
+    """canopy_load in the background; `report` gets its figures."""
+    command = [*program, f"--targets={service.address}", f"--json={report}", *flags]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def end_load(process: Any, report: Path) -> tuple[int, str, dict[str, Any]]:
+    """Exit code, text and figures of a run, once it has ended."""
+    text, _ = process.communicate()
+    figures: dict[str, Any] = json.loads(report.read_text()) if report.exists() else {}
+    return process.returncode, text, figures
