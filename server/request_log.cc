@@ -96,14 +96,15 @@ std::string RequestLog::Write(const RequestRecord& record, const WireError& erro
   std::string made = record.request_id.empty() ? NewId() : "";
   const std::vector<LogField> fields =
       RequestFields(record, error, made.empty() ? record.request_id : absl::string_view(made));
+  bool written = false;
   if (error.status.ok()) {
-    LogInfo("request", fields);
+    written = LogInfo("request", fields);
   } else if (IsServersFault(error.status.error_code())) {
-    LogError("request_failed", fields);
+    written = LogError("request_failed", fields);
   } else {
-    LogWarning("request_refused", fields);
+    written = LogWarning("request_refused", fields);
   }
-  return made;
+  return written ? made : "";
 }
 
 }  // namespace canopy::server

@@ -52,7 +52,8 @@ class RequestLog {
     return which_ == LogRequests::kAll || (on() && !error.status.ok());
   }
 
-  // Returns the id that the line names the request by when the client gave none, else ''.
+  // Returns the id that the line names the request by when the client gave none and the line was
+  // written, else ''.
   std::string Write(const RequestRecord& record, const WireError& error) const;
 
  private:

@@ -98,6 +98,15 @@ TEST(RequestLogTest, MakesAnIdWhereThereIsNone) {
   EXPECT_NE(log.Write(record, {}), first);
   record.request_id = "mine";
   EXPECT_EQ(log.Write(record, {}), "");
+  // An id in no line is of no use to anybody.
+  record.request_id = "";
+  SetLogLimit(1);
+  int written = 0;
+  while (written < 10'000 && !log.Write(record, {}).empty()) {
+    ++written;
+  }
+  EXPECT_LT(written, 10'000);
+  SetLogLimit(kDefaultLogLinesPerSecond);
 }
 
 TEST(RequestLogTest, FindsTheIdWithoutReadingTheRest) {
