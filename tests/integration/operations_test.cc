@@ -117,11 +117,14 @@ TEST(MetricsPageTest, WhateverClientsSendAndHoweverManyScrapeTheSeriesStayTheSam
   TestServer server(options);
   const std::string address = server.server().metrics_address();
   const size_t series = CountSeries(Scrape(address));
+  constexpr int kScrapers = 4;
+  constexpr int kScrapes = 20;
   std::vector<std::thread> scrapers;
+  scrapers.reserve(kScrapers);
   std::atomic<int> whole{0};
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kScrapers; ++i) {
     scrapers.emplace_back([&] {
-      for (int scrape = 0; scrape < 20; ++scrape) {
+      for (int scrape = 0; scrape < kScrapes; ++scrape) {
         whole += CountSeries(Scrape(address)) == series ? 1 : 0;
       }
     });
@@ -139,7 +142,7 @@ TEST(MetricsPageTest, WhateverClientsSendAndHoweverManyScrapeTheSeriesStayTheSam
   for (std::thread& scraper : scrapers) {
     scraper.join();
   }
-  EXPECT_EQ(whole, 80);
+  EXPECT_EQ(whole, kScrapers * kScrapes);
   const std::string page = Scrape(address);
   EXPECT_EQ(CountSeries(page), series);
   EXPECT_THAT(page, Not(HasSubstr("model7")));
