@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/logging.h"
@@ -100,6 +101,8 @@ int ServeUntilSignal(const ServerOptions& options, ShutdownSignals* signals, Ser
 }  // namespace
 
 int RunServer(const std::vector<std::string>& arguments, const ModelLoader& loader) {
+  // Debian's abseil looks for deadlocks at each lock, gRPC's too, in one graph under one lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const absl::StatusOr<ServerOptions> options = ParseServerOptions(arguments);
   if (!options.ok()) {
     return StartFailed(options.status());
