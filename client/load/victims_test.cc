@@ -12,7 +12,7 @@ namespace {
 
 // A shell script in place of canopy_load.
 std::string Program(const std::string& name, const std::string& body) {
-  const std::string path = ::testing::TempDir() + "/" + name;
+  std::string path = ::testing::TempDir() + "/" + name;
   std::ofstream(path) << "#!/bin/sh\n" << body;
   EXPECT_EQ(std::system(("chmod +x " + path).c_str()), 0);
   return path;
