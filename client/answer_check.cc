@@ -175,6 +175,17 @@ absl::Status CheckExplainResponse(const v1::ExplainRequest& request,
   return Wrong(status);
 }
 
+absl::Status CheckLoadedModel(const v1::LoadWeightsRequest& request, const v1::Model& model) {
+  v1::GetModelRequest same_model;
+  same_model.set_name(request.model());
+  absl::Status status = CheckModel(same_model, model);
+  const std::string& expected = request.expected_fingerprint();
+  if (status.ok() && !expected.empty() && model.fingerprint() != expected) {
+    status = Wrong(Mismatch("fingerprint is not the one expected"));
+  }
+  return status;
+}
+
 absl::Status CheckModel(const v1::GetModelRequest& request, const v1::Model& model) {
   const bool right =
       !model.name().empty() && (request.name().empty() || model.name() == request.name());

@@ -10,6 +10,7 @@
 #define CLIENT_ANSWER_CHECK_H_
 
 #include "absl/status/status.h"
+#include "canopy/v1/admin.pb.h"
 #include "canopy/v1/scorer.pb.h"
 
 namespace canopy::client {
@@ -20,6 +21,8 @@ absl::Status CheckExplainResponse(const v1::ExplainRequest& request,
                                   const v1::ExplainResponse& response);
 
 absl::Status CheckModel(const v1::GetModelRequest& request, const v1::Model& model);
+
+absl::Status CheckLoadedModel(const v1::LoadWeightsRequest& request, const v1::Model& model);
 
 }  // namespace canopy::client
 

@@ -40,11 +40,14 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(const Options& options) {
 }
 
 Client::Client(const Options& options, std::shared_ptr<grpc::Channel> channel)
-    : options_(options), channel_(std::move(channel)), stub_(v1::Scorer::NewStub(channel_)) {}
+    : options_(options),
+      channel_(std::move(channel)),
+      stub_(v1::Scorer::NewStub(channel_)),
+      admin_stub_(v1::Admin::NewStub(channel_)) {}
 
-template <typename Request, typename Response>
-absl::StatusOr<Response> Client::Call(Method<Request, Response> method, const Request& request,
-                                      const CallOptions& options) {
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> Client::Call(Stub& stub, Method<Stub, Request, Response> method,
+                                      const Request& request, const CallOptions& options) {
   const size_t size_bytes = request.ByteSizeLong();
   if (size_bytes > static_cast<size_t>(options_.max_request_bytes)) {
     return absl::ResourceExhaustedError(absl::StrCat("request of ", size_bytes,
@@ -61,7 +64,7 @@ absl::StatusOr<Response> Client::Call(Method<Request, Response> method, const Re
     context.AddMetadata("traceparent", options.traceparent);
   }
   Response response;
-  const grpc::Status status = ((*stub_).*method)(&context, request, &response);
+  const grpc::Status status = (stub.*method)(&context, request, &response);
   if (!status.ok()) {
     return ToAbslStatus(status);
   }
@@ -70,7 +73,8 @@ absl::StatusOr<Response> Client::Call(Method<Request, Response> method, const Re
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
                                                 const CallOptions& options) {
-  absl::StatusOr<v1::ScoreResponse> response = Call(&v1::Scorer::Stub::Score, request, options);
+  absl::StatusOr<v1::ScoreResponse> response =
+      Call(*stub_, &v1::Scorer::Stub::Score, request, options);
   if (response.ok()) {
     if (absl::Status status = CheckScoreResponse(request, *response); !status.ok()) {
       return status;
@@ -106,7 +110,8 @@ absl::StatusOr<std::unique_ptr<ScoreStream>> Client::OpenStream(const ScoreStrea
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request,
                                                     const CallOptions& options) {
-  absl::StatusOr<v1::ExplainResponse> response = Call(&v1::Scorer::Stub::Explain, request, options);
+  absl::StatusOr<v1::ExplainResponse> response =
+      Call(*stub_, &v1::Scorer::Stub::Explain, request, options);
   if (response.ok()) {
     if (absl::Status status = CheckExplainResponse(request, *response); !status.ok()) {
       return status;
@@ -116,7 +121,7 @@ absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& re
 }
 
 absl::StatusOr<v1::Model> Client::GetModel(const v1::GetModelRequest& request) {
-  absl::StatusOr<v1::Model> model = Call(&v1::Scorer::Stub::GetModel, request);
+  absl::StatusOr<v1::Model> model = Call(*stub_, &v1::Scorer::Stub::GetModel, request);
   if (model.ok()) {
     if (absl::Status status = CheckModel(request, *model); !status.ok()) {
       return status;
@@ -126,7 +131,17 @@ absl::StatusOr<v1::Model> Client::GetModel(const v1::GetModelRequest& request) {
 }
 
 absl::StatusOr<v1::ListModelsResponse> Client::ListModels() {
-  return Call(&v1::Scorer::Stub::ListModels, v1::ListModelsRequest());
+  return Call(*stub_, &v1::Scorer::Stub::ListModels, v1::ListModelsRequest());
+}
+
+absl::StatusOr<v1::Model> Client::LoadWeights(const v1::LoadWeightsRequest& request) {
+  absl::StatusOr<v1::Model> model = Call(*admin_stub_, &v1::Admin::Stub::LoadWeights, request);
+  if (model.ok()) {
+    if (absl::Status status = CheckLoadedModel(request, *model); !status.ok()) {
+      return status;
+    }
+  }
+  return model;
 }
 
 absl::StatusOr<Health> Client::Check(const std::string& service) {

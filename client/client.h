@@ -16,6 +16,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "canopy/v1/admin.grpc.pb.h"
+#include "canopy/v1/admin.pb.h"
 #include "canopy/v1/scorer.grpc.pb.h"
 #include "canopy/v1/scorer.pb.h"
 #include "client/client_options.h"
@@ -55,6 +57,12 @@ class Client {
   absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);
   absl::StatusOr<v1::ListModelsResponse> ListModels();
 
+  // Has the server load weights and serve them: of a client whose target is the server's
+  // --admin_listen. Give it a deadline as long as loading takes. The answer describes the model as
+  // it serves from now on; an error other than UNAVAILABLE and DEADLINE_EXCEEDED means that the old
+  // weights go on.
+  absl::StatusOr<v1::Model> LoadWeights(const v1::LoadWeightsRequest& request);
+
   // Health of `service`: '' = the server lives, 'canopy.v1.Scorer' = it is ready to score.
   absl::StatusOr<Health> Check(const std::string& service);
 
@@ -62,19 +70,19 @@ class Client {
   bool Connected();
 
  private:
-  template <typename Request, typename Response>
-  using Method = grpc::Status (v1::Scorer::Stub::*)(grpc::ClientContext*, const Request&,
-                                                    Response*);
+  template <typename Stub, typename Request, typename Response>
+  using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
 
   Client(const Options& options, std::shared_ptr<grpc::Channel> channel);
 
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request,
-                                const CallOptions& options = {});
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Stub& stub, Method<Stub, Request, Response> method,
+                                const Request& request, const CallOptions& options = {});
 
   const Options options_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Scorer::Stub> stub_;
+  const std::unique_ptr<v1::Admin::Stub> admin_stub_;
 };
 
 }  // namespace canopy::client

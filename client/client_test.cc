@@ -287,6 +287,30 @@ TEST_F(ClientTest, WrongAnswersAreDataLoss) {
   EXPECT_TRUE(client->GetModel(get_model).ok());
 }
 
+TEST_F(ClientTest, LoadsWeightsAndChecksWhatServesThen) {
+  v1::LoadWeightsRequest received;
+  server_.load_weights = [&received](grpc::ServerContext* /*context*/,
+                                     const v1::LoadWeightsRequest& request, v1::Model* model) {
+    received = request;
+    *model = SampleModel();
+    return grpc::Status::OK;
+  };
+  v1::LoadWeightsRequest request;
+  request.set_model("demo");
+  request.set_source("step-2");
+  const std::unique_ptr<Client> client = NewClient();
+  const absl::StatusOr<v1::Model> model = client->LoadWeights(request);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->fingerprint(), SampleModel().fingerprint());
+  EXPECT_EQ(received.source(), "step-2");
+  request.set_expected_fingerprint("another");
+  EXPECT_EQ(client->LoadWeights(request).status().code(), absl::StatusCode::kDataLoss);
+  request.set_expected_fingerprint(SampleModel().fingerprint());
+  EXPECT_TRUE(client->LoadWeights(request).ok());
+  request.set_model("other");
+  EXPECT_EQ(client->LoadWeights(request).status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(ClientTest, ListsModels) {
   server_.list_models = [](grpc::ServerContext* /*context*/,
                            const v1::ListModelsRequest& /*request*/,

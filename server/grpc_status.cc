@@ -45,6 +45,7 @@ bool IsContractCode(absl::StatusCode code) {
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:
       return true;

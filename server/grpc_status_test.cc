@@ -68,8 +68,8 @@ TEST(GrpcStatusTest, OtherExhaustionIsNotRetried) {
 TEST(GrpcStatusTest, OurBugsShowOnlyAnId) {
   std::string previous;
   for (const absl::StatusCode code :
-       {absl::StatusCode::kInternal, absl::StatusCode::kUnknown, absl::StatusCode::kDataLoss,
-        absl::StatusCode::kAborted, absl::StatusCode::kOutOfRange, absl::StatusCode::kAlreadyExists,
+       {absl::StatusCode::kInternal, absl::StatusCode::kUnknown, absl::StatusCode::kAborted,
+        absl::StatusCode::kOutOfRange, absl::StatusCode::kAlreadyExists,
         static_cast<absl::StatusCode>(99)}) {
     const WireError error =
         ToWireError(WithErrorReason(absl::Status(code, "weights at /secret"), "REASON"));

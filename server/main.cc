@@ -11,7 +11,8 @@ namespace canopy::server {
 namespace {
 
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadModel(const ModelSource& model,
-                                                       const ServerOptions& options) {
+                                                       const ServerOptions& options,
+                                                       const Replacement* replacement) {
   TorchRunnerOptions runner;
   runner.name = model.name;
   runner.source = model.source;
@@ -27,6 +28,9 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadModel(const ModelSource& model,
   runner.policy = options.policy;
   runner.route_costs = options.route_costs;
   runner.build = kVersion;
+  if (replacement != nullptr) {
+    runner.replacement = *replacement;
+  }
   return LoadTorchRunner(runner);
 }
 

@@ -34,8 +34,8 @@ constexpr NamedCode kCodes[] = {
 };
 constexpr size_t kUnknownIndex = 2;
 
-constexpr absl::string_view kMethods[] = {"Score", "ScoreStream", "Explain", "GetModel",
-                                          "ListModels"};
+constexpr absl::string_view kMethods[] = {"Score",    "ScoreStream", "Explain",
+                                          "GetModel", "ListModels",  "LoadWeights"};
 
 constexpr Backend kBackends[] = {Backend::kDense, Backend::kSegmented, Backend::kPath,
                                  Backend::kFused};

@@ -13,7 +13,7 @@
 namespace canopy::server {
 
 // RPCs of canopy.v1.Scorer.
-enum class Method { kScore, kScoreStream, kExplain, kGetModel, kListModels };
+enum class Method { kScore, kScoreStream, kExplain, kGetModel, kListModels, kLoadWeights };
 
 std::vector<std::string> MethodNames();
 absl::string_view MethodName(Method method);

@@ -16,6 +16,8 @@ namespace {
 
 // For health watchers and cancelled calls, once scoring has ended.
 constexpr auto kShutdownGrace = std::chrono::seconds(1);
+// A request of the Admin service is three short strings.
+constexpr int kMaxAdminRequestBytes = 64 << 10;
 
 CallLimits CallLimitsOf(const ServerOptions& options) {
   CallLimits limits;
@@ -41,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
                                                    Engine::ForwardObserver on_forward) {
   std::vector<std::unique_ptr<ModelRunner>> runners;
   for (const ModelSource& model : options->models) {
-    absl::StatusOr<std::unique_ptr<ModelRunner>> runner = loader.load(model, *options);
+    absl::StatusOr<std::unique_ptr<ModelRunner>> runner = loader.load(model, *options, nullptr);
     if (!runner.ok()) {
       return absl::Status(runner.status().code(),
                           absl::StrCat("--model ", model.name, ": ", runner.status().message()));
@@ -83,6 +85,9 @@ Server::Server(const ServerOptions& options)
       service_(std::make_unique<ScoreService>(context_.get())) {
   metrics_.SetBuild(kVersion);
   metrics_.SetMemorySource([context = context_.get()] { return context->memory.stats(); });
+  if (!options.admin_listen.empty()) {
+    admin_service_ = std::make_unique<AdminService>(context_.get());
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options) {
@@ -109,6 +114,14 @@ absl::Status Server::Listen() {
     health_.Add(health_listener_.server.get());
     LogInfo("listening", {{"service", "grpc.health.v1.Health"}, {"address", health_address()}});
   }
+  if (admin_service_ != nullptr) {
+    listener.address = options_.admin_listen;
+    listener.max_request_bytes = kMaxAdminRequestBytes;
+    listener.reflection = false;
+    CANOPY_ASSIGN_OR_RETURN(admin_listener_, StartListener(listener, admin_service_.get()));
+    health_.Add(admin_listener_.server.get());
+    LogInfo("listening", {{"service", "canopy.v1.Admin"}, {"address", admin_address()}});
+  }
   if (!options_.metrics_listen.empty()) {
     CANOPY_ASSIGN_OR_RETURN(
         metrics_listener_,
@@ -123,6 +136,9 @@ absl::Status Server::LoadModels(const ModelLoader& loader) {
                           LoadEngine(loader, &options_, [this](const ForwardRecord& forward) {
                             metrics_.ObserveForward(forward, options_.max_batch_tokens);
                           }));
+  if (admin_service_ != nullptr) {
+    admin_service_->SetLoader(std::make_unique<WeightLoader>(loader, options_, engine_.get()));
+  }
   return absl::OkStatus();
 }
 
@@ -164,6 +180,7 @@ bool Server::Drain(absl::Duration timeout) {
   // Ends the connections; what is still in flight is cancelled.
   scoring_listener_.Shutdown(kShutdownGrace);
   health_listener_.Shutdown(kShutdownGrace);
+  admin_listener_.Shutdown(kShutdownGrace);
   return finished;
 }
 

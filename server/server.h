@@ -7,35 +7,25 @@
 #ifndef SERVER_SERVER_H_
 #define SERVER_SERVER_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/engine/engine.h"
-#include "core/engine/model_runner.h"
+#include "server/admin_service.h"
 #include "server/call_gate.h"
 #include "server/health.h"
 #include "server/listener.h"
 #include "server/metrics.h"
 #include "server/metrics_listener.h"
+#include "server/model_loader.h"
 #include "server/score_service.h"
 #include "server/server_options.h"
 #include "server/service_context.h"
 
 namespace canopy::server {
-
-// Where models come from: LibTorch in the real program, fakes in tests.
-struct ModelLoader {
-  std::function<absl::StatusOr<std::unique_ptr<ModelRunner>>(const ModelSource&,
-                                                             const ServerOptions&)>
-      load;
-  // The token budget of a forward that --max_batch_tokens=0 stands for on a device.
-  std::function<int64_t(absl::string_view device)> default_batch_tokens;
-};
 
 // Loads all models of `options` and makes their engine. Errors name the model; `options` gets the
 // token budget in force. `on_forward` as Engine::Options has it.
@@ -63,12 +53,13 @@ class Server {
   // finished by themselves. No call is let in afterwards.
   bool Drain(absl::Duration timeout);
 
-  // HOST:PORT with the bound ports; metrics and health '' when off.
+  // HOST:PORT with the bound ports; all but the first '' when off.
   std::string address() const { return scoring_listener_.address(); }
   std::string metrics_address() const {
     return metrics_listener_ == nullptr ? "" : metrics_listener_->address();
   }
   std::string health_address() const { return health_listener_.address(); }
+  std::string admin_address() const { return admin_listener_.address(); }
 
  private:
   explicit Server(const ServerOptions& options);
@@ -80,10 +71,12 @@ class Server {
   CallGate gate_;
   std::unique_ptr<ServiceContext> context_;
   std::unique_ptr<ScoreService> service_;
+  std::unique_ptr<AdminService> admin_service_;  // null when off
   // Before the listeners, which use it until they are gone.
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<MetricsListener> metrics_listener_;
   Listener health_listener_;
+  Listener admin_listener_;
   Listener scoring_listener_;
   Health health_;
 };

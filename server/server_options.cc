@@ -1,7 +1,9 @@
 #include "server/server_options.h"
 
+#include <filesystem>
 #include <limits>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -58,7 +60,14 @@ ABSL_FLAG(std::string, listen, Defaults().listen, "HOST:PORT of the gRPC service
 ABSL_FLAG(std::string, metrics_listen, "", "HOST:PORT of Prometheus metrics over HTTP; '' = off.");
 ABSL_FLAG(std::string, health_listen, "",
           "HOST:PORT of a further plaintext listener with the health service alone; '' = off.");
-ABSL_FLAG(std::string, admin_listen, "", "HOST:PORT of the Admin service. Not built yet: only ''.");
+ABSL_FLAG(std::string, admin_listen, "",
+          "HOST:PORT of the Admin service, which changes weights; '' = off. Needs --weights_root.");
+ABSL_FLAG(bool, insecure_admin, false,
+          "Allow --admin_listen beyond the loopback addresses: whoever reaches it may change what "
+          "is served.");
+ABSL_FLAG(std::string, weights_root, "",
+          "Folder that holds the checkpoint folders which LoadWeights may name. Needs "
+          "--admin_listen.");
 ABSL_FLAG(std::string, port_file, "", "File that gets the port of --listen once it is bound.");
 ABSL_FLAG(bool, insecure, false, "Allow plaintext on --listen beyond the loopback addresses.");
 ABSL_FLAG(bool, reflection, false, "Answer gRPC server reflection on --listen.");
@@ -257,6 +266,30 @@ absl::Status ReadModels(ServerOptions* options) {
   return CheckRange("threads", options->threads, 0, 4'096);
 }
 
+absl::Status ReadAdmin(ServerOptions* options) {
+  options->admin_listen = absl::GetFlag(FLAGS_admin_listen);
+  options->insecure_admin = absl::GetFlag(FLAGS_insecure_admin);
+  options->weights_root = absl::GetFlag(FLAGS_weights_root);
+  CANOPY_RETURN_IF_ERROR(CheckAddress("admin_listen", options->admin_listen));
+  if (options->admin_listen.empty() != options->weights_root.empty()) {
+    return options->admin_listen.empty()
+               ? FlagError("weights_root", options->weights_root, "usable without --admin_listen")
+               : FlagError("admin_listen", options->admin_listen, "usable without --weights_root");
+  }
+  if (options->admin_listen.empty()) {
+    return absl::OkStatus();
+  }
+  if (!options->insecure_admin && !IsLoopbackAddress(options->admin_listen)) {
+    return FlagError("admin_listen", options->admin_listen,
+                     "a loopback address: beyond it, it needs --insecure_admin");
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(options->weights_root, ignored)) {
+    return FlagError("weights_root", options->weights_root, "a folder");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadAddresses(ServerOptions* options) {
   options->listen = absl::GetFlag(FLAGS_listen);
   options->metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
@@ -274,11 +307,7 @@ absl::Status ReadAddresses(ServerOptions* options) {
     return FlagError("listen", options->listen,
                      "a loopback address: plaintext beyond it needs --insecure");
   }
-  const std::string admin_listen = absl::GetFlag(FLAGS_admin_listen);
-  if (!admin_listen.empty()) {
-    return FlagError("admin_listen", admin_listen, "empty: the Admin service is not built yet");
-  }
-  return absl::OkStatus();
+  return ReadAdmin(options);
 }
 
 absl::Status ReadRouting(ServerOptions* options) {

@@ -40,8 +40,11 @@ struct ServerOptions {
   std::string listen = "127.0.0.1:50051";
   std::string metrics_listen;
   std::string health_listen;
-  std::string port_file;  // gets the bound port of `listen`; '' = none
-  bool insecure = false;  // plaintext beyond loopback
+  std::string admin_listen;
+  bool insecure_admin = false;  // the Admin service beyond loopback
+  std::string weights_root;     // folder whose folders LoadWeights may load; '' = none
+  std::string port_file;        // gets the bound port of `listen`; '' = none
+  bool insecure = false;        // plaintext beyond loopback
   bool reflection = false;
 
   // Of requests that leave the policy open; unset = measured where fused runs, else reference.

@@ -127,7 +127,9 @@ TEST_F(ServerOptionsTest, WordsAndRangesAreChecked) {
                                         "--listen=::1:80",
                                         "--metrics_listen=x",
                                         "--health_listen=[::1:1",
-                                        "--admin_listen=127.0.0.1:1"};
+                                        "--admin_listen=127.0.0.1:1",
+                                        "--admin_listen=127.0.0.1",
+                                        "--weights_root=."};
   for (const std::string& argument : bad) {
     const std::string flag = argument.substr(0, argument.find('='));
     EXPECT_TRUE(absl::StartsWith(Error({argument}), absl::StrCat(flag, ": "))) << argument;
@@ -155,15 +157,28 @@ TEST_F(ServerOptionsTest, PlaintextBeyondLoopbackNeedsTheWord) {
   }
 }
 
+TEST_F(ServerOptionsTest, TheAdminServiceNeedsAFolderAndBeyondLoopbackTheWord) {
+  const std::string root = absl::StrCat("--weights_root=", ::testing::TempDir());
+  const absl::StatusOr<ServerOptions> local = Parse({"--admin_listen=127.0.0.1:1", root});
+  ASSERT_TRUE(local.ok()) << local.status();
+  EXPECT_EQ(local->admin_listen, "127.0.0.1:1");
+  EXPECT_EQ(local->weights_root, ::testing::TempDir());
+  EXPECT_TRUE(absl::StrContains(Error({"--admin_listen=0.0.0.0:1", root, "--insecure"}),
+                                "--insecure_admin"));
+  EXPECT_TRUE(Parse({"--admin_listen=0.0.0.0:1", root, "--insecure_admin"}).ok());
+  EXPECT_TRUE(absl::StrContains(
+      Error({"--admin_listen=127.0.0.1:1", absl::StrCat(root, "/nowhere")}), "is not a folder"));
+}
+
 TEST_F(ServerOptionsTest, HelpNamesEveryFlagWithItsDefault) {
   const std::string help = ServerHelp();
   for (const char* text :
-       {"--model",        "--config",        "--device",           "--dtype",
-        "--listen",       "127.0.0.1:50051", "--metrics_listen",   "--health_listen",
-        "--admin_listen", "--policy",        "--backend",          "--max_mask_bytes",
-        "67108864",       "--packing",       "--max_batch_tokens", "--threads",
-        "--reflection",   "--check_config",  "--version",          "--flagfile",
-        "--drain_seconds"}) {
+       {"--model",          "--config",        "--device",         "--dtype",
+        "--listen",         "127.0.0.1:50051", "--metrics_listen", "--health_listen",
+        "--admin_listen",   "--weights_root",  "--policy",         "--backend",
+        "--max_mask_bytes", "67108864",        "--packing",        "--max_batch_tokens",
+        "--threads",        "--reflection",    "--check_config",   "--version",
+        "--flagfile",       "--drain_seconds"}) {
     EXPECT_TRUE(absl::StrContains(help, text)) << text;
   }
 }

@@ -33,6 +33,13 @@ constexpr Command kCommands[] = {
      false},
     {"health", "whether the server lives and is ready to score", "canopy health [flags]",
      "Exit code 0 only when both are SERVING.\n", false},
+    {"load_weights", "have a server change a model's weights while it serves",
+     "canopy load_weights --source=NAME [--admin=HOST:PORT] [flags]",
+     "NAME is a folder under the server's --weights_root. Shows the model as it serves from now "
+     "on;\n"
+     "when it is refused, the old weights go on. Large weights take longer than the default "
+     "--deadline.\n",
+     false},
 };
 
 constexpr absl::string_view kExitCodes =
@@ -46,8 +53,10 @@ enum Takers : unsigned {
   kExplain = 2,
   kModel = 4,
   kHealth = 8,
+  kLoadWeights = 16,
   kRequests = kScore | kExplain,
-  kAll = kRequests | kModel | kHealth,
+  kScorer = kRequests | kModel | kHealth,
+  kAll = kScorer | kLoadWeights,
 };
 
 struct FlagUse {
@@ -56,7 +65,8 @@ struct FlagUse {
 };
 
 constexpr FlagUse kFlags[] = {
-    {"server", kAll},
+    {"server", kScorer},
+    {"admin", kLoadWeights},
     {"deadline", kAll},
     {"format", kAll},
     {"color", kAll},
@@ -64,7 +74,9 @@ constexpr FlagUse kFlags[] = {
     {"max_request_bytes", kRequests},
     {"svg", kExplain},
     {"max_svg_segments", kExplain},
-    {"model", kRequests | kModel},
+    {"model", kRequests | kModel | kLoadWeights},
+    {"source", kLoadWeights},
+    {"expected_fingerprint", kLoadWeights},
     {"request_id", kRequests},
     {"traceparent", kRequests},
     {"min_model_version", kRequests},
@@ -155,7 +167,7 @@ std::string HelpText(absl::string_view command_name) {
   }
   std::string text = "canopy COMMAND [flags]: asks a Canopy server.\n\nCommands:\n";
   for (const Command& each : kCommands) {
-    absl::StrAppendFormat(&text, "  %-10s %s\n", each.name, each.summary);
+    absl::StrAppendFormat(&text, "  %-13s %s\n", each.name, each.summary);
   }
   return absl::StrCat(text, "\n`canopy COMMAND --help` lists a command's flags.\n", kExitCodes);
 }

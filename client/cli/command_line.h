@@ -13,7 +13,7 @@
 namespace canopy::client {
 
 struct CommandLine {
-  std::string command;             // score, explain, model, health, or empty with --help.
+  std::string command;  // score, explain, model, health, load_weights, or empty with --help.
   std::vector<std::string> files;  // What follows the command and is no flag.
   bool help = false;
 };

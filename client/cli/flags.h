@@ -11,6 +11,9 @@
 #include "absl/types/optional.h"
 
 ABSL_DECLARE_FLAG(std::string, server);
+ABSL_DECLARE_FLAG(std::string, admin);
+ABSL_DECLARE_FLAG(std::string, source);
+ABSL_DECLARE_FLAG(std::string, expected_fingerprint);
 ABSL_DECLARE_FLAG(absl::Duration, deadline);
 ABSL_DECLARE_FLAG(int64_t, max_request_bytes);
 ABSL_DECLARE_FLAG(std::string, format);

@@ -72,9 +72,13 @@ void FillRouting(const Enums& enums, v1::Routing* routing) {
 
 }  // namespace
 
-ClientOptions OptionsFromFlags() {
+std::string TargetFromFlags(absl::string_view command) {
+  return absl::GetFlag(command == "load_weights" ? FLAGS_admin : FLAGS_server);
+}
+
+ClientOptions OptionsFromFlags(absl::string_view command) {
   ClientOptions options;
-  options.target = absl::GetFlag(FLAGS_server);
+  options.target = TargetFromFlags(command);
   options.deadline = absl::GetFlag(FLAGS_deadline);
   options.max_request_bytes = absl::GetFlag(FLAGS_max_request_bytes);
   return options;

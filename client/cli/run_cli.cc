@@ -41,6 +41,9 @@ class Session {
     if (line_.command == "explain") {
       return Explain();
     }
+    if (line_.command == "load_weights") {
+      return LoadWeights();
+    }
     return line_.command == "model" ? Model() : CheckHealth();
   }
 
@@ -100,6 +103,23 @@ class Session {
       }
       models = *std::move(all);
     }
+    return Print(AsJson() ? ModelsToJson(models) + "\n" : ModelTables(models, palette_));
+  }
+
+  ExitCode LoadWeights() {
+    v1::LoadWeightsRequest request;
+    request.set_model(absl::GetFlag(FLAGS_model));
+    request.set_source(absl::GetFlag(FLAGS_source));
+    request.set_expected_fingerprint(absl::GetFlag(FLAGS_expected_fingerprint));
+    if (request.source().empty()) {
+      return Fail(kUsage, "--source is needed");
+    }
+    absl::StatusOr<v1::Model> model = client_->LoadWeights(request);
+    if (!model.ok()) {
+      return Refuse(model.status());
+    }
+    v1::ListModelsResponse models;
+    *models.add_models() = *std::move(model);
     return Print(AsJson() ? ModelsToJson(models) + "\n" : ModelTables(models, palette_));
   }
 
@@ -192,7 +212,7 @@ class Session {
     const bool reached = client_->Connected();
     if (unavailable && !reached) {
       streams_.err << "  is canopy_server running at "
-                   << EscapeForTerminal(absl::GetFlag(FLAGS_server)) << "?\n";
+                   << EscapeForTerminal(TargetFromFlags(line_.command)) << "?\n";
     }
     return unavailable || (absl::IsDeadlineExceeded(status) && !reached) ? kUnreachable : kRefused;
   }
@@ -239,7 +259,7 @@ ExitCode RunCli(absl::Span<const std::string> arguments, const Streams& streams)
   if (!status.ok()) {
     return UsageError(status, command, streams.err);
   }
-  absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(OptionsFromFlags());
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(OptionsFromFlags(command));
   if (!client.ok()) {
     return UsageError(client.status(), command, streams.err);
   }

@@ -111,6 +111,35 @@ TEST_F(RunCliTest, ScoresStdin) {
   EXPECT_THAT(result.err, IsEmpty());
 }
 
+TEST_F(RunCliTest, LoadsWeights) {
+  v1::LoadWeightsRequest received;
+  server_.load_weights = [&received](grpc::ServerContext* /*context*/,
+                                     const v1::LoadWeightsRequest& request, v1::Model* model) {
+    received = request;
+    *model = SampleModel();
+    return request.source() == "bad" ? grpc::Status(grpc::StatusCode::DATA_LOSS, "bad checkpoint")
+                                     : grpc::Status::OK;
+  };
+  const std::string admin = "--admin=" + server_.target();
+  const Result good = RunAlone({"load_weights", admin, "--model=demo", "--source=step-2",
+                                "--expected_fingerprint=" + SampleModel().fingerprint()});
+  EXPECT_EQ(good.code, kOk) << good.err;
+  EXPECT_THAT(good.out, HasSubstr(SampleModel().fingerprint()));
+  EXPECT_EQ(received.model(), "demo");
+  EXPECT_EQ(received.source(), "step-2");
+  EXPECT_EQ(received.expected_fingerprint(), SampleModel().fingerprint());
+  const Result json = RunAlone({"load_weights", admin, "--source=step-2", "--format=json"});
+  EXPECT_THAT(json.out, StartsWith(R"({"models":[{"name":"demo")"));
+  const Result bad = RunAlone({"load_weights", admin, "--source=bad"});
+  EXPECT_EQ(bad.code, kRefused);
+  EXPECT_EQ(bad.err, "canopy: DATA_LOSS: bad checkpoint\n");
+  EXPECT_EQ(RunAlone({"load_weights", admin}).code, kUsage);
+  EXPECT_EQ(RunAlone({"load_weights", "--server=x:1", "--source=a"}).code, kUsage);
+  const Result nobody =
+      RunAlone({"load_weights", "--admin=127.0.0.1:1", "--source=a", "--deadline=1s"});
+  EXPECT_EQ(nobody.code, kUnreachable);
+}
+
 TEST_F(RunCliTest, AllLinesMakeOneRequest) {
   const Result result = Run({"score", "--format=json"}, std::string(kInput) + "\n" + kInput);
   EXPECT_EQ(result.code, kOk);
@@ -423,7 +452,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(HelpTest, NamesCommandsFlagsAndExitCodes) {
   for (const auto& [arguments, text] :
        std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"--help"}, "explain    show how"},
+           {{"--help"}, "explain       show how"},
            {{"-h"}, "Exit codes: 0 ok"},
            {{"score", "--help"}, "--token_logprobs=false"},
            {{"--help", "explain"}, "--svg="},

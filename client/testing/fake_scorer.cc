@@ -13,6 +13,7 @@ FakeScorer::FakeScorer() {
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
   builder.SetMaxReceiveMessageSize(-1);
   builder.RegisterService(this);
+  builder.RegisterService(&admin_);
   server_ = builder.BuildAndStart();
 }
 
@@ -31,6 +32,12 @@ grpc::Status FakeScorer::Answer(const Handler<Request, Response>& handler,
   ++num_calls_;
   return handler ? handler(context, *request, response)
                  : grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no handler");
+}
+
+grpc::Status FakeScorer::Admin::LoadWeights(grpc::ServerContext* context,
+                                            const v1::LoadWeightsRequest* request,
+                                            v1::Model* response) {
+  return scorer_.Answer(scorer_.load_weights, context, request, response);
 }
 
 grpc::Status FakeScorer::Score(grpc::ServerContext* context, const v1::ScoreRequest* request,

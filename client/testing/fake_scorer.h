@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "canopy/v1/admin.grpc.pb.h"
 #include "canopy/v1/scorer.grpc.pb.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_context.h"
@@ -37,8 +38,20 @@ class FakeScorer final : public v1::Scorer::Service {
   Handler<v1::ExplainRequest, v1::ExplainResponse> explain;
   Handler<v1::GetModelRequest, v1::Model> get_model;
   Handler<v1::ListModelsRequest, v1::ListModelsResponse> list_models;
+  Handler<v1::LoadWeightsRequest, v1::Model> load_weights;
 
  private:
+  // On the same port.
+  class Admin final : public v1::Admin::Service {
+   public:
+    explicit Admin(FakeScorer* scorer) : scorer_(*scorer) {}
+    grpc::Status LoadWeights(grpc::ServerContext* context, const v1::LoadWeightsRequest* request,
+                             v1::Model* response) override;
+
+   private:
+    FakeScorer& scorer_;
+  };
+
   grpc::Status Score(grpc::ServerContext* context, const v1::ScoreRequest* request,
                      v1::ScoreResponse* response) override;
   grpc::Status ScoreStream(grpc::ServerContext* context, Stream* stream) override;
@@ -53,6 +66,7 @@ class FakeScorer final : public v1::Scorer::Service {
   grpc::Status Answer(const Handler<Request, Response>& handler, grpc::ServerContext* context,
                       const Request* request, Response* response);
 
+  Admin admin_{this};
   std::atomic<int> num_calls_{0};
   std::atomic<int> num_streams_{0};
   int port_ = 0;

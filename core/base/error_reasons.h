@@ -14,12 +14,14 @@ inline constexpr absl::string_view kErrorReasons[] = {
     "VOCABULARY_MISMATCH",
     "PATH_TOO_LARGE_FOR_DEVICE",
     "QUESTION_TOO_LARGE_FOR_DEVICE",
+    "NO_MEMORY_FOR_WEIGHTS",
     // Too much at once: a later try may succeed.
     "QUEUE_FULL",
     "QUEUE_TOKENS_FULL",
     "DEADLINE_TOO_SHORT",
     "DISPLACED",
     "EXPLAIN_BUSY",
+    "LOAD_BUSY",
     "MEMORY_FULL",
     // The server.
     "LOADING",

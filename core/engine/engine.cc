@@ -83,25 +83,45 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
 }
 
 Engine::Engine(const Options& options, std::vector<std::unique_ptr<ModelRunner>> runners)
-    : options_(options), runners_(std::move(runners)) {
-  for (const auto& runner : runners_) {
-    models_.push_back(runner->info());
+    : options_(options) {
+  for (std::unique_ptr<ModelRunner>& runner : runners) {
+    slots_.push_back(std::make_unique<ModelSlot>(std::move(runner)));
   }
   pipeline_ = std::make_unique<Pipeline>(SchedulerOptions(options_), options_.on_forward);
 }
 
-ModelRunner* Engine::FindRunner(absl::string_view name) const {
-  for (const auto& runner : runners_) {
-    if (name.empty() || runner->info()->name == name) {
-      return runner.get();
+const ModelSlot* Engine::FindSlot(absl::string_view name) const {
+  for (const auto& slot : slots_) {
+    if (name.empty() || slot->name() == name) {
+      return slot.get();
     }
   }
   return nullptr;
 }
 
+std::vector<std::shared_ptr<const ModelInfo>> Engine::models() const {
+  std::vector<std::shared_ptr<const ModelInfo>> models;
+  models.reserve(slots_.size());
+  for (const auto& slot : slots_) {
+    models.push_back(slot->info());
+  }
+  return models;
+}
+
 std::shared_ptr<const ModelInfo> Engine::FindModel(absl::string_view name) const {
-  const ModelRunner* runner = FindRunner(name);
-  return runner == nullptr ? nullptr : runner->info();
+  const ModelSlot* slot = FindSlot(name);
+  return slot == nullptr ? nullptr : slot->info();
+}
+
+absl::Status Engine::ReplaceModel(std::shared_ptr<ModelRunner> next,
+                                  absl::string_view expected_fingerprint) {
+  const std::string name = next->info()->name;
+  for (const auto& slot : slots_) {
+    if (slot->name() == name) {
+      return slot->Replace(std::move(next), expected_fingerprint);
+    }
+  }
+  return absl::NotFoundError(absl::StrCat("model: '", name, "' is not loaded"));
 }
 
 RouteOptions Engine::EffectiveRoute(const ScoreJob& job, const ModelInfo& model) const {
@@ -126,14 +146,14 @@ RouteOptions Engine::EffectiveRoute(const ScoreJob& job, const ModelInfo& model)
 }
 
 absl::Status Engine::Submit(ScoreJob job, Callback done) {
-  ModelRunner* runner = FindRunner(job.model);
-  if (runner == nullptr) {
+  const ModelSlot* slot = FindSlot(job.model);
+  if (slot == nullptr) {
     return absl::NotFoundError(absl::StrCat("model: '", job.model, "' is not loaded"));
   }
   if (!healthy()) {
     return UnhealthyError();
   }
-  const std::shared_ptr<const ModelInfo> model = runner->info();
+  const std::shared_ptr<const ModelInfo> model = slot->info();
   const RouteOptions route = EffectiveRoute(job, *model);
   const JobEstimate estimate = EstimateJob(job, route, *model);
   JobRequest request;
@@ -145,23 +165,23 @@ absl::Status Engine::Submit(ScoreJob job, Callback done) {
   request.input_tokens = estimate.input_tokens;
   request.device_bytes = estimate.device_bytes;
   request.deadline = job.deadline;
-  auto run = std::make_unique<JobRun>(std::move(job), route, options_.max_batch_tokens, runner);
+  auto run = std::make_unique<JobRun>(std::move(job), route, options_.max_batch_tokens, slot);
   return pipeline_->Submit(request, std::move(run), std::move(done));
 }
 
 absl::StatusOr<RequestPlan> Engine::Plan(const ScoreJob& job) const {
-  const ModelRunner* runner = FindRunner(job.model);
-  if (runner == nullptr) {
+  const ModelSlot* slot = FindSlot(job.model);
+  if (slot == nullptr) {
     return absl::NotFoundError(absl::StrCat("model: '", job.model, "' is not loaded"));
   }
-  return RequestPlan::Create(job.batch, EffectiveRoute(job, *runner->info()),
+  return RequestPlan::Create(job.batch, EffectiveRoute(job, *slot->info()),
                              options_.max_batch_tokens, TrieUse::kAlways);
 }
 
 GraphUse Engine::graphs() const {
   GraphUse sum;
-  for (const auto& runner : runners_) {
-    const GraphUse use = runner->graphs();
+  for (const auto& slot : slots_) {
+    const GraphUse use = slot->runner()->graphs();
     sum.count += use.count;
     sum.bytes += use.bytes;
   }

@@ -9,12 +9,16 @@
 //   4. Questions with a result that is not finite run again path by path: masked attention spreads
 //      a NaN (0 x NaN) to paths that are finite alone.
 //   5. A head over whole questions scores them from the vectors that all parts left.
-//   6. The callback gets the result, or at once DEADLINE_EXCEEDED or CANCELLED, exactly once.
+//   6. Weights may be replaced at any time: a job is answered wholly by those that its first
+//   forward
+//      was planned with.
+//   7. The callback gets the result, or at once DEADLINE_EXCEEDED or CANCELLED, exactly once.
 #ifndef CORE_ENGINE_ENGINE_H_
 #define CORE_ENGINE_ENGINE_H_
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,6 +28,7 @@
 #include "absl/time/time.h"
 #include "core/engine/engine_stats.h"
 #include "core/engine/model_runner.h"
+#include "core/engine/model_slot.h"
 #include "core/engine/pipeline.h"
 #include "core/engine/types.h"
 #include "core/tree/tree_plan.h"
@@ -83,9 +88,21 @@ class Engine {
   // RequestPlan::Create returns.
   absl::StatusOr<RequestPlan> Plan(const ScoreJob& job) const;
 
-  // Loaded models; the first is the default. FindModel: empty = the first; null = unknown.
-  const std::vector<std::shared_ptr<const ModelInfo>>& models() const { return models_; }
+  // Loaded models as they serve now; the first is the default. FindModel: empty = the first; null =
+  // unknown.
+  std::vector<std::shared_ptr<const ModelInfo>> models() const;
   std::shared_ptr<const ModelInfo> FindModel(absl::string_view name) const;
+
+  // Puts `next` in the place of the model of its name: jobs whose first forward is planned from now
+  // on are answered by it, others to their end by the weights that began them, which are freed with
+  // the last of them. Nobody waits. NOT_FOUND, or errors as of ModelSlot::Replace.
+  absl::Status ReplaceModel(std::shared_ptr<ModelRunner> next,
+                            absl::string_view expected_fingerprint);
+
+  // As Pipeline::RunOnDevice: how weights are made ready while others serve.
+  absl::Status RunOnDevice(const std::function<absl::Status()>& work) {
+    return pipeline_->RunOnDevice(work);
+  }
 
   // Refuses new jobs with UNAVAILABLE, finishes accepted ones, then returns. May be repeated.
   void Drain() { pipeline_->Drain(); }
@@ -94,7 +111,7 @@ class Engine {
   GraphUse graphs() const;
 
   // Of the first model's device, for metrics.
-  DeviceMemory device_memory() const { return runners_.front()->device_memory(); }
+  DeviceMemory device_memory() const { return slots_.front()->runner()->device_memory(); }
 
   EngineStats stats() const { return pipeline_->stats(); }
 
@@ -105,14 +122,13 @@ class Engine {
  private:
   Engine(const Options& options, std::vector<std::unique_ptr<ModelRunner>> runners);
 
-  ModelRunner* FindRunner(absl::string_view name) const;
+  const ModelSlot* FindSlot(absl::string_view name) const;
   RouteOptions EffectiveRoute(const ScoreJob& job, const ModelInfo& model) const;
 
   const Options options_;
-  const std::vector<std::unique_ptr<ModelRunner>> runners_;
-  std::vector<std::shared_ptr<const ModelInfo>> models_;
+  std::vector<std::unique_ptr<ModelSlot>> slots_;  // as many as at the start
   std::atomic<JobId> next_job_id_{1};
-  std::unique_ptr<Pipeline> pipeline_;  // last: it uses the runners
+  std::unique_ptr<Pipeline> pipeline_;  // last: it uses the slots
 };
 
 }  // namespace canopy

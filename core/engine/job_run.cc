@@ -62,12 +62,10 @@ bool IsBackendsFault(const absl::Status& status) {
 }  // namespace
 
 JobRun::JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens,
-               ModelRunner* runner)
-    : job_(std::move(job)),
-      parts_job_(job_),
-      max_batch_tokens_(max_batch_tokens),
-      runner_(*runner) {
-  result_.model = runner_.info();
+               const ModelSlot* slot)
+    : job_(std::move(job)), parts_job_(job_), max_batch_tokens_(max_batch_tokens), slot_(*slot) {
+  // Weights that follow have the same heads.
+  result_.model = slot_.info();
   if (HasDecision()) {
     parts_job_.outputs.scores = false;
     parts_job_.outputs.endpoints = true;
@@ -75,6 +73,11 @@ JobRun::JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens
   pass_.batch = job_.batch;
   pass_.route = route;
   StartPass(max_batch_tokens);
+}
+
+void JobRun::Bind(std::shared_ptr<ModelRunner> runner) {
+  runner_ = std::move(runner);
+  result_.model = runner_->info();
 }
 
 bool JobRun::HasDecision() const {
@@ -163,7 +166,7 @@ absl::StatusOr<JobRun::Progress> JobRun::EndPass(const ForwardShare& share) {
 absl::Status JobRun::Decide() {
   const Stopwatch running;
   absl::StatusOr<std::vector<float>> scores =
-      runner_.Decide({result_.endpoints, result_.finite, job_.batch->question_offsets});
+      runner_->Decide({result_.endpoints, result_.finite, job_.batch->question_offsets});
   result_.times.device_ms += running.ElapsedMs();
   if (absl::IsResourceExhausted(scores.status())) {
     return WithErrorReason(

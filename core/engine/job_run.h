@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/engine/forward.h"
 #include "core/engine/model_runner.h"
+#include "core/engine/model_slot.h"
 #include "core/engine/types.h"
 #include "core/tree/route.h"
 
@@ -26,14 +27,20 @@ class JobRun {
     kDone,       // TakeResult gives the result
   };
 
-  // `runner` must outlive it.
-  JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens, ModelRunner* runner);
+  // `slot` must outlive it.
+  JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens, const ModelSlot* slot);
 
   const PathBatch& batch() const { return *job_.batch; }
   // What forwards are asked for. Scores of a head over whole questions come after all parts, from
   // the endpoints.
   const OutputSelection& part_outputs() const { return parts_job_.outputs; }
-  ModelRunner& runner() const { return runner_; }
+
+  // Which weights answer the job, all parts and reruns of it. Before its first forward, and again
+  // as long as that was not launched; from whichever thread then holds the job.
+  void Bind(std::shared_ptr<ModelRunner> runner);
+  const ModelSlot& slot() const { return slot_; }
+  // Once bound.
+  ModelRunner& runner() const { return *runner_; }
 
   // All of the job at first.
   std::shared_ptr<Pass> TakePass() { return std::move(next_pass_); }
@@ -57,7 +64,8 @@ class JobRun {
   const ScoreJob job_;
   ScoreJob parts_job_;
   const int64_t max_batch_tokens_;
-  ModelRunner& runner_;
+  const ModelSlot& slot_;
+  std::shared_ptr<ModelRunner> runner_;  // null before Bind
   // The pass that runs, without its plan.
   Pass pass_;
   std::shared_ptr<Pass> next_pass_;

@@ -18,6 +18,10 @@ absl::Status DeadlineError() {
   return absl::DeadlineExceededError("the deadline passed before the answer was there");
 }
 
+absl::Status DrainingError() {
+  return WithErrorReason(absl::UnavailableError("draining"), "DRAINING");
+}
+
 absl::Status UnhealthyError() {
   return WithErrorReason(
       absl::UnavailableError("the device was lost; this server must be restarted"), "DEVICE_LOST");
@@ -59,6 +63,7 @@ struct Pipeline::Job {
   std::shared_ptr<Pass> pass;
   std::unique_ptr<Planned> prepared;  // its next part, when a smaller job went before it
   double device_seconds = 0;
+  bool launched = false;  // a forward of it was: its weights stay
 };
 
 struct Pipeline::Planned {
@@ -67,6 +72,13 @@ struct Pipeline::Planned {
   std::vector<std::shared_ptr<Pass>> passes;  // of each job when it was taken
   Forward forward;
   bool built = false;
+};
+
+// Belongs to the thread that waits for it.
+struct Pipeline::DeviceWork {
+  const std::function<absl::Status()>& run;
+  absl::Status status;
+  bool done = false;  // guarded by the pipeline's mutex
 };
 
 struct Pipeline::Ended {
@@ -100,14 +112,14 @@ absl::Status Pipeline::Submit(const JobRequest& request, std::unique_ptr<JobRun>
   }
   const JobId id = request.id;
   std::shared_ptr<Pass> pass = run->TakePass();
-  const std::shared_ptr<Job> job(
-      new Job{id, std::move(run), std::move(done), Stopwatch(), std::move(pass), nullptr, 0});
+  const std::shared_ptr<Job> job(new Job{id, std::move(run), std::move(done), Stopwatch(),
+                                         std::move(pass), nullptr, 0, false});
   std::vector<Ended> ended;
   {
     MutexLock lock(&mutex_);
     if (draining_) {
       ++stats_.refused_draining;
-      return WithErrorReason(absl::UnavailableError("draining"), "DRAINING");
+      return DrainingError();
     }
     const Scheduler::Admission admission = scheduler_.Admit(request, now);
     const absl::Duration delay = absl::FromChrono(admission.retry_delay);
@@ -148,9 +160,24 @@ void Pipeline::Cancel(JobId id) {
   Deliver(std::move(ended));
 }
 
+absl::Status Pipeline::RunOnDevice(const std::function<absl::Status()>& work) {
+  DeviceWork own{work, absl::OkStatus()};
+  MutexLock lock(&mutex_);
+  if (draining_) {
+    return DrainingError();
+  }
+  device_work_.push_back(&own);
+  mutex_.Await(Condition(&own.done));
+  return own.status;
+}
+
 void Pipeline::Drain() {
   MutexLock lock(&mutex_);
   draining_ = true;
+  for (; !device_work_.empty(); device_work_.pop_front()) {
+    device_work_.front()->status = DrainingError();
+    device_work_.front()->done = true;
+  }
   mutex_.Await(Condition(
       +[](Pipeline* pipeline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pipeline->mutex_) {
         return pipeline->jobs_.empty() && !pipeline->running_ && pipeline->delivering_ == 0;
@@ -233,8 +260,11 @@ void Pipeline::Deliver(std::vector<Ended> ended) {
   for (Ended& answer : ended) {
     answer.job->done(std::move(answer.result));
   }
+  const auto delivered = static_cast<int64_t>(ended.size());
+  // Who waits for the drain also waits for what the jobs held.
+  ended.clear();
   MutexLock lock(&mutex_);
-  delivering_ -= static_cast<int64_t>(ended.size());
+  delivering_ -= delivered;
 }
 
 bool Pipeline::ShouldPlan() const {
@@ -302,8 +332,13 @@ std::unique_ptr<Pipeline::Planned> Pipeline::TakeTurn(std::vector<Ended>* ended)
     }
   }
   auto planned = std::make_unique<Planned>();
+  // One version for all that share the forward.
+  const std::shared_ptr<ModelRunner> runner = jobs_.at(turn->jobs.front())->run->slot().runner();
   for (const JobId id : turn->jobs) {
     const std::shared_ptr<Job>& job = jobs_.at(id);
+    if (!job->launched) {
+      job->run->Bind(runner);
+    }
     planned->jobs.push_back(job);
     planned->passes.push_back(job->pass);
     if (job->prepared != nullptr) {
@@ -380,37 +415,73 @@ std::unique_ptr<Pipeline::Planned> Pipeline::NextForward() {
   while (true) {
     std::vector<Ended> ended;
     std::unique_ptr<Planned> planned;
+    DeviceWork* work = nullptr;
     {
       MutexLock lock(&mutex_);
       device_idle_ = true;
       mutex_.Await(Condition(
           +[](Pipeline* pipeline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pipeline->mutex_) {
-            return pipeline->stopping_ || (pipeline->planned_ != nullptr && !pipeline->revise_);
+            return pipeline->stopping_ || pipeline->HasForward() || !pipeline->device_work_.empty();
           },
           this));
-      if (planned_ == nullptr) {
+      work = TakeWork();
+      if (work == nullptr && planned_ == nullptr) {
         return nullptr;
       }
-      ExpireJobs(&ended);
-      planned = std::move(planned_);
-      if (IsCurrent(*planned)) {
-        scheduler_.Launch(planned->turn);
-        pending_.reset();
-        revise_ = false;
-        plan_wanted_ = true;
-        device_idle_ = false;
-        running_ = true;
-      } else {
-        // Those that somebody still waits for are planned again without the others.
-        ReturnTurn(planned->turn);
-        planned = nullptr;
+      if (work == nullptr) {
+        planned = Launch(&ended);
       }
+    }
+    if (work != nullptr) {
+      RunWork(work);
     }
     Deliver(std::move(ended));
     if (planned != nullptr) {
       return planned;
     }
   }
+}
+
+// The forward that waits, or null where somebody does not want it any more.
+std::unique_ptr<Pipeline::Planned> Pipeline::Launch(std::vector<Ended>* ended) {
+  work_had_last_ = false;
+  ExpireJobs(ended);
+  std::unique_ptr<Planned> planned = std::move(planned_);
+  if (!IsCurrent(*planned)) {
+    // Those that somebody still waits for are planned again without the others.
+    ReturnTurn(planned->turn);
+    return nullptr;
+  }
+  scheduler_.Launch(planned->turn);
+  for (const std::shared_ptr<Job>& job : planned->jobs) {
+    job->launched = true;
+  }
+  pending_.reset();
+  revise_ = false;
+  plan_wanted_ = true;
+  device_idle_ = false;
+  running_ = true;
+  return planned;
+}
+
+// Work and forwards that both wait take turns. Null = no work, or it is a forward's turn.
+Pipeline::DeviceWork* Pipeline::TakeWork() {
+  if (device_work_.empty() || (work_had_last_ && HasForward())) {
+    return nullptr;
+  }
+  DeviceWork* work = device_work_.front();
+  device_work_.pop_front();
+  work_had_last_ = true;
+  device_idle_ = false;
+  return work;
+}
+
+void Pipeline::RunWork(DeviceWork* work) {
+  absl::Status status = healthy() ? work->run() : UnhealthyError();
+  NoteHealth(status);
+  MutexLock lock(&mutex_);
+  work->status = std::move(status);
+  work->done = true;
 }
 
 void Pipeline::Run(Planned* planned) {
@@ -457,6 +528,7 @@ void Pipeline::Run(Planned* planned) {
     }
     Deliver(std::move(ended));
   }
+  planned->jobs.clear();
   MutexLock lock(&mutex_);
   running_ = false;
 }

@@ -6,6 +6,7 @@
 //   planning thread        takes a turn, builds its forward -> the place before the device
 //   device thread          launches it, absorbs the results, answers or continues jobs
 //   alarm, caller          Expire, Cancel: answered at once; never launched afterwards
+//   any other              RunOnDevice: a piece of work for the device thread between forwards
 //
 // While the device is busy, the forward in the place before it may still change: it grows when a
 // job arrives that can share it, and a part of a large job lets a small job go first.
@@ -14,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -53,6 +55,9 @@ class Pipeline {
   absl::Status Submit(const JobRequest& request, std::unique_ptr<JobRun> run, Callback done);
   // Answers an unanswered job with CANCELLED.
   void Cancel(JobId id);
+  // Runs `work` on the device thread between two forwards, and returns what it does. UNAVAILABLE,
+  // and it never runs, when draining. Must have returned before the destructor is called.
+  absl::Status RunOnDevice(const std::function<absl::Status()>& work);
   void Drain();
 
   EngineStats stats() const;
@@ -62,6 +67,7 @@ class Pipeline {
   struct Job;
   struct Planned;
   struct Ended;
+  struct DeviceWork;
 
   void PlanLoop();
   void DeviceLoop();
@@ -82,6 +88,12 @@ class Pipeline {
   bool IsCurrent(const Planned& planned) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::unique_ptr<Planned> NextForward();
+  bool HasForward() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return planned_ != nullptr && !revise_;
+  }
+  std::unique_ptr<Planned> Launch(std::vector<Ended>* ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  DeviceWork* TakeWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunWork(DeviceWork* work) ABSL_LOCKS_EXCLUDED(mutex_);
   void Run(Planned* planned);
   void Settle(const Job& job, absl::StatusOr<JobRun::Progress> progress, std::vector<Ended>* ended)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -110,6 +122,8 @@ class Pipeline {
   std::unique_ptr<Planned> planned_ ABSL_GUARDED_BY(mutex_);
   bool plan_wanted_ ABSL_GUARDED_BY(mutex_) = false;  // something may be there to take
   bool revise_ ABSL_GUARDED_BY(mutex_) = false;       // another turn may be better than pending_
+  std::deque<DeviceWork*> device_work_ ABSL_GUARDED_BY(mutex_);  // waits; owned by its callers
+  bool work_had_last_ ABSL_GUARDED_BY(mutex_) = false;           // a forward that waits goes next
   bool device_idle_ ABSL_GUARDED_BY(mutex_) = false;
   bool running_ ABSL_GUARDED_BY(mutex_) = false;    // a forward is on the device
   int64_t delivering_ ABSL_GUARDED_BY(mutex_) = 0;  // answers on their way to their callers

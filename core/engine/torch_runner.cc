@@ -1,6 +1,7 @@
 #include "core/engine/torch_runner.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,21 +12,21 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "c10/core/InferenceMode.h"
 #include "core/base/logging.h"
 #include "core/base/status_macros.h"
+#include "core/engine/host_model.h"
 #include "core/engine/model_routes.h"
+#include "core/engine/model_slot.h"
 #include "core/engine/part_heads.h"
-#include "core/engine/vocabulary_hash.h"
-#include "core/model/checkpoint.h"
+#include "core/engine/route_measure.h"
 #include "core/model/model_config.h"
-#include "core/model/synthetic.h"
 #include "core/model/tree_encoder.h"
 #include "core/model/weight_schema.h"
 #include "core/model/weights.h"
 #include "core/ops/device.h"
 #include "core/ops/device_memory.h"
+#include "core/ops/side_stream.h"
 #include "core/ops/torch_guard.h"
 #include "core/scoring/output_rows.h"
 #include "core/scoring/reranker.h"
@@ -35,8 +36,6 @@
 
 namespace canopy {
 namespace {
-
-constexpr absl::string_view kSyntheticPrefix = "synthetic:";
 
 class TorchRunner : public ModelRunner {
  public:
@@ -61,7 +60,7 @@ class TorchRunner : public ModelRunner {
     info_ = std::make_shared<const ModelInfo>(std::move(info));
   }
 
-  absl::Status RecordGraphs() { return encoder_->RecordGraphs(); }
+  absl::StatusOr<bool> RecordNextGraph() { return encoder_->RecordNextGraph(); }
 
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
     CANOPY_RETURN_IF_ERROR(CheckHeads(outputs, *info_));
@@ -88,46 +87,48 @@ class TorchRunner : public ModelRunner {
   const ModelHeads heads_;
 };
 
-struct HostModel {
-  ModelConfig config;
-  WeightMap weights;
-  std::string vocabulary_hash;
-  DecisionTemperatures temperatures;
-  std::optional<RerankerTokens> reranker;
+using DeviceWork = std::function<absl::Status()>;
+
+// While others serve, between their forwards.
+absl::Status RunOnDevice(const TorchRunnerOptions& options, const DeviceWork& work) {
+  CANOPY_RETURN_IF_ERROR(CheckWanted(options));
+  const std::optional<Replacement>& replacement = options.replacement;
+  return replacement.has_value() && replacement->run_on_device ? replacement->run_on_device(work)
+                                                               : work();
+}
+
+// A runner each of whose forwards is such a piece of work.
+class TurnTakingRunner final : public ModelRunner {
+ public:
+  TurnTakingRunner(const TorchRunnerOptions& options, ModelRunner& runner)
+      : options_(options), runner_(runner) {}
+
+  std::shared_ptr<const ModelInfo> info() const override { return runner_.info(); }
+
+  absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
+    absl::StatusOr<PartOutput> output;
+    CANOPY_RETURN_IF_ERROR(RunOnDevice(options_, [&] {
+      output = runner_.Run(plan, outputs);
+      return output.status();
+    }));
+    return output;
+  }
+
+ private:
+  const TorchRunnerOptions& options_;
+  ModelRunner& runner_;
 };
-
-// A decision head's weights stand on the backbone alone, whatever its config names.
-bool HasLanguageModelHead(const HostModel& model) {
-  return model.config.head == ModelHead::kLanguageModel && !model.weights.has_decision_head;
-}
-
-absl::StatusOr<HostModel> OpenModel(const TorchRunnerOptions& options) {
-  absl::string_view source = options.source;
-  const bool synthetic = absl::ConsumePrefix(&source, kSyntheticPrefix);
-  const std::string place(source);
-  CANOPY_ASSIGN_OR_RETURN(const ModelConfig config,
-                          LoadModelConfig(options.config.empty() ? place : options.config));
-  CANOPY_ASSIGN_OR_RETURN(const WeightSource weights,
-                          synthetic ? MakeSyntheticWeights(config) : OpenCheckpoint(place));
-  CANOPY_ASSIGN_OR_RETURN(WeightMap matched, MatchWeights(weights, config));
-  HostModel model{config, std::move(matched), {}, {}, {}};
-  if (!synthetic) {
-    CANOPY_ASSIGN_OR_RETURN(model.vocabulary_hash, VocabularyHash(place));
-    CANOPY_ASSIGN_OR_RETURN(model.temperatures, LoadTemperatures(place));
-    CANOPY_ASSIGN_OR_RETURN(model.reranker, LoadRerankerTokens(place));
-  }
-  if (options.reranker.has_value()) {
-    model.reranker = options.reranker;
-  }
-  return model;
-}
 
 absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const HostModel& model,
                                         const at::TensorOptions& placement) {
   const ModelConfig& config = model.config;
   ModelInfo info;
   info.name = options.name;
-  CANOPY_ASSIGN_OR_RETURN(info.fingerprint, model.weights.source.Fingerprint());
+  if (options.replacement.has_value()) {
+    info.version = options.replacement->served->version + 1;
+  }
+  CANOPY_ASSIGN_OR_RETURN(info.fingerprint, model.weights.source.Fingerprint(
+                                                [&options] { return CheckWanted(options); }));
   info.architecture = config.architecture;
   info.parameters = model.weights.CountParameters();
   info.hidden_size = config.hidden_size;
@@ -211,26 +212,101 @@ absl::StatusOr<ModelHeads> LoadHeads(const HostModel& model, const TreeEncoder& 
   return heads;
 }
 
+absl::Status RecordGraphs(const TorchRunnerOptions& options, TorchRunner& runner) {
+  absl::StatusOr<bool> recorded = true;
+  while (recorded.ok() && *recorded) {
+    const absl::Status status = RunOnDevice(options, [&] {
+      recorded = runner.RecordNextGraph();
+      return recorded.status();
+    });
+    // Without graphs the fused backend runs, if slower.
+    if (absl::IsResourceExhausted(status)) {
+      LogWarning("graphs_not_recorded", {{"error", std::string(status.message())}});
+      return absl::OkStatus();
+    }
+    CANOPY_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+int64_t MaxBatchTokens(const TorchRunnerOptions& options, absl::string_view device) {
+  return options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(device);
+}
+
 // Has everything run once, and measures where the policy asks for it.
 absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
                            TorchRunner& runner) {
   const ModelInfo& info = *runner.info();
-  // Without graphs the fused backend runs, if slower.
-  if (absl::Status recorded = runner.RecordGraphs(); !recorded.ok()) {
-    if (!absl::IsResourceExhausted(recorded)) {
-      return recorded;
-    }
-    LogWarning("graphs_not_recorded", {{"error", std::string(recorded.message())}});
+  CANOPY_RETURN_IF_ERROR(RecordGraphs(options, runner));
+  TurnTakingRunner turns(options, runner);
+  if (options.replacement.has_value()) {
+    // The same work on other numbers: what was measured holds.
+    const ModelInfo& served = *options.replacement->served;
+    CANOPY_RETURN_IF_ERROR(WarmUpBackends(turns, MaxBatchTokens(options, info.device)));
+    runner.SetRoutes({served.default_policy, served.route_costs});
+    // A backend whose turn was refused counts as one that does not run.
+    return CheckWanted(options);
   }
   ModelRoutesOptions routes;
   routes.policy = options.policy;
   routes.costs_file = options.route_costs;
   routes.key = {DescribeDevice(device), info.dtype, info.fingerprint, options.build};
-  routes.measure.max_batch_tokens =
-      options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(info.device);
-  CANOPY_ASSIGN_OR_RETURN(const ModelRoutes set_up, SetUpModelRoutes(runner, routes));
+  routes.measure.max_batch_tokens = MaxBatchTokens(options, info.device);
+  CANOPY_ASSIGN_OR_RETURN(const ModelRoutes set_up, SetUpModelRoutes(turns, routes));
   runner.SetRoutes(set_up);
   return absl::OkStatus();
+}
+
+// Whether the checkpoint is the one that was asked for, and fits what serves as far as its files
+// say: before it takes memory on the device.
+absl::Status CheckFits(const ModelInfo& info, const Replacement& replacement) {
+  CANOPY_RETURN_IF_ERROR(CheckFingerprint(info.fingerprint, replacement.expected_fingerprint));
+  ModelInfo next = info;
+  next.fused_supported = replacement.served->fused_supported;
+  return CheckReplaces(next, *replacement.served);
+}
+
+absl::StatusOr<std::unique_ptr<TorchRunner>> Upload(const TorchRunnerOptions& options,
+                                                    const HostModel& model,
+                                                    const at::TensorOptions& placement,
+                                                    ModelInfo info) {
+  CANOPY_ASSIGN_OR_RETURN(
+      std::unique_ptr<const TreeEncoder> encoder,
+      TreeEncoder::Create(model.config, model.weights, placement, options.kernels));
+  info.fused_supported = encoder->fused_status().ok();
+  info.fused_reason = std::string(encoder->fused_status().message());
+  CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadHeads(model, *encoder));
+  return std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
+                                       std::move(encoder), std::move(heads));
+}
+
+// Forwards of those that serve do not wait for the copies, nor these for them.
+absl::StatusOr<std::unique_ptr<TorchRunner>> UploadBeside(const TorchRunnerOptions& options,
+                                                          const HostModel& model,
+                                                          const at::TensorOptions& placement,
+                                                          const ModelInfo& info) {
+  return GuardTorch("loading weights", [&]() -> absl::StatusOr<std::unique_ptr<TorchRunner>> {
+    SideStream stream(placement.device());
+    CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<TorchRunner> runner,
+                            Upload(options, model, placement, info));
+    stream.Wait();
+    return runner;
+  });
+}
+
+// What it read of files is gone when it returns.
+absl::StatusOr<std::unique_ptr<TorchRunner>> LoadRunner(const TorchRunnerOptions& options,
+                                                        const at::TensorOptions& placement) {
+  CANOPY_ASSIGN_OR_RETURN(const HostModel model,
+                          OpenHostModel(options, placement.device().str(),
+                                        static_cast<int64_t>(placement.dtype().itemsize())));
+  CANOPY_ASSIGN_OR_RETURN(ModelInfo info, DescribeModel(options, model, placement));
+  if (!options.replacement.has_value()) {
+    return Upload(options, model, placement, std::move(info));
+  }
+  CANOPY_RETURN_IF_ERROR(CheckFits(info, *options.replacement));
+  CANOPY_RETURN_IF_ERROR(CheckWanted(options));
+  return UploadBeside(options, model, placement, info);
 }
 
 }  // namespace
@@ -249,16 +325,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOp
   CANOPY_ASSIGN_OR_RETURN(const at::Device device, ResolveDevice(options.device));
   CANOPY_ASSIGN_OR_RETURN(const at::ScalarType dtype, ResolveDtype(options.dtype, device));
   const auto placement = at::TensorOptions().device(device).dtype(dtype);
-  CANOPY_ASSIGN_OR_RETURN(const HostModel model, OpenModel(options));
-  CANOPY_ASSIGN_OR_RETURN(ModelInfo info, DescribeModel(options, model, placement));
-  CANOPY_ASSIGN_OR_RETURN(
-      std::unique_ptr<const TreeEncoder> encoder,
-      TreeEncoder::Create(model.config, model.weights, placement, options.kernels));
-  info.fused_supported = encoder->fused_status().ok();
-  info.fused_reason = std::string(encoder->fused_status().message());
-  CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadHeads(model, *encoder));
-  auto runner = std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
-                                              std::move(encoder), std::move(heads));
+  CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<TorchRunner> runner, LoadRunner(options, placement));
   if (options.prepare_routes) {
     CANOPY_RETURN_IF_ERROR(PrepareRoutes(options, device, *runner));
   }

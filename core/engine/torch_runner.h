@@ -3,12 +3,15 @@
 #define CORE_ENGINE_TORCH_RUNNER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "core/engine/model_runner.h"
+#include "core/engine/replacement.h"
 #include "core/model/head_settings.h"
 #include "core/ops/kernel_ops_factory.h"
 #include "core/tree/route.h"
@@ -32,6 +35,11 @@ struct TorchRunnerOptions {
   std::optional<Policy> policy;
   std::string route_costs;  // file; empty = none
   std::string build;        // version of the program, which measured costs belong to
+  // The model is to take the place of one that serves: files are copied before they are used, the
+  // device is used in turns, policy and costs are those of what serves.
+  std::optional<Replacement> replacement;
+  // Bytes that are free on "cpu" or "cuda:N"; null = the system's answer.
+  std::function<absl::StatusOr<int64_t>(absl::string_view device)> available_bytes;
   // Kernels of Backend::kFused; null = CUDA's. Tests put the kernels' twins here.
   KernelOpsFactory kernels;
 };
@@ -41,7 +49,8 @@ int64_t DefaultMaxBatchTokens(absl::string_view device);
 
 // INVALID_ARGUMENT for a wrong option or an unsupported config; NOT_FOUND for a missing file;
 // DATA_LOSS for a bad checkpoint; FAILED_PRECONDITION for a device that is not there;
-// RESOURCE_EXHAUSTED when the weights do not fit.
+// RESOURCE_EXHAUSTED, with bytes needed and available, when the weights do not fit, before any is
+// read. Of a replacement also the errors of its hooks, and FAILED_PRECONDITION as of ModelSlot.
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOptions& options);
 
 }  // namespace canopy

@@ -29,7 +29,14 @@ constexpr int kMaxIndexDepth = 8;
 constexpr int64_t kMaxIndexValues = 1'000'000;
 constexpr size_t kMaxFileNameBytes = 255;
 
-using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
+// An open file with its tensors' headers in memory, and what keeps it there.
+struct OpenFile {
+  absl::Span<const uint8_t> bytes;
+  std::shared_ptr<const void> owner;
+};
+// How files of tensors are opened.
+using FileOpener = std::function<absl::StatusOr<OpenFile>(const std::string& path)>;
+using Owners = std::vector<std::shared_ptr<const void>>;
 // Tensor name to the shard that holds it.
 using ShardOfTensor = std::map<std::string, std::string>;
 
@@ -46,8 +53,27 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> OpenMember(const std::string& 
   return file;
 }
 
-absl::StatusOr<std::vector<TensorView>> ParseFile(const std::string& path, const MappedFile& file) {
-  absl::StatusOr<std::vector<TensorView>> tensors = ParseSafetensors(file.bytes());
+absl::StatusOr<OpenFile> OpenMapped(const std::string& path) {
+  CANOPY_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file, OpenMember(path));
+  const absl::Span<const uint8_t> bytes = file->bytes();
+  return OpenFile{bytes, std::move(file)};
+}
+
+absl::StatusOr<std::shared_ptr<FileCopy>> CopyHeader(const std::string& path) {
+  auto file = FileCopy::Open(path);
+  if (absl::IsInvalidArgument(file.status())) {
+    return absl::DataLossError(file.status().message());
+  }
+  CANOPY_RETURN_IF_ERROR(file.status());
+  // First the header's length, then the header.
+  CANOPY_RETURN_IF_ERROR((*file)->ReadTo(SafetensorsHeaderEnd({})));
+  CANOPY_RETURN_IF_ERROR((*file)->ReadTo(SafetensorsHeaderEnd((*file)->bytes())));
+  return file;
+}
+
+absl::StatusOr<std::vector<TensorView>> ParseFile(const std::string& path,
+                                                  absl::Span<const uint8_t> file) {
+  absl::StatusOr<std::vector<TensorView>> tensors = ParseSafetensors(file);
   if (!tensors.ok()) {
     return BadFile(path, tensors.status());
   }
@@ -84,17 +110,17 @@ absl::StatusOr<ShardOfTensor> ParseIndex(absl::string_view text) {
 
 // Appends the tensors of one shard, all of which the index must place there.
 absl::Status ReadShard(const std::string& folder, const std::string& shard,
-                       const ShardOfTensor& shard_of_tensor, MappedFiles* files,
-                       std::vector<TensorView>* tensors) {
+                       const ShardOfTensor& shard_of_tensor, const FileOpener& open_file,
+                       Owners* owners, std::vector<TensorView>* tensors) {
   const std::string path = absl::StrCat(folder, "/", shard);
-  auto file = OpenMember(path);
+  auto file = open_file(path);
   if (absl::IsNotFound(file.status())) {
     return absl::DataLossError(absl::StrCat(kIndexFile, " names ", path, ", which is missing"));
   }
   if (!file.ok()) {
     return file.status();
   }
-  CANOPY_ASSIGN_OR_RETURN(std::vector<TensorView> found, ParseFile(path, **file));
+  CANOPY_ASSIGN_OR_RETURN(std::vector<TensorView> found, ParseFile(path, file->bytes));
   for (TensorView& tensor : found) {
     const auto place = shard_of_tensor.find(tensor.name);
     if (place == shard_of_tensor.end() || place->second != shard) {
@@ -103,7 +129,7 @@ absl::Status ReadShard(const std::string& folder, const std::string& shard,
     }
     tensors->push_back(std::move(tensor));
   }
-  files->push_back(*std::move(file));
+  owners->push_back(std::move(file->owner));
   return absl::OkStatus();
 }
 
@@ -117,7 +143,8 @@ absl::Status CheckAllFound(const ShardOfTensor& shard_of_tensor, const WeightSou
   return absl::OkStatus();
 }
 
-absl::StatusOr<WeightSource> OpenSharded(const std::string& folder, const MappedFile& index) {
+absl::StatusOr<WeightSource> OpenSharded(const std::string& folder, const MappedFile& index,
+                                         const FileOpener& open_file) {
   const absl::StatusOr<ShardOfTensor> shard_of_tensor = ParseIndex(index.text());
   if (!shard_of_tensor.ok()) {
     return BadFile(absl::StrCat(folder, "/", kIndexFile), shard_of_tensor.status());
@@ -126,29 +153,28 @@ absl::StatusOr<WeightSource> OpenSharded(const std::string& folder, const Mapped
   for (const auto& [tensor, shard] : *shard_of_tensor) {
     shards.insert(shard);
   }
-  auto files = std::make_shared<MappedFiles>();
+  auto owners = std::make_shared<Owners>();
   std::vector<TensorView> tensors;
   for (const std::string& shard : shards) {
-    CANOPY_RETURN_IF_ERROR(ReadShard(folder, shard, *shard_of_tensor, files.get(), &tensors));
+    CANOPY_RETURN_IF_ERROR(
+        ReadShard(folder, shard, *shard_of_tensor, open_file, owners.get(), &tensors));
   }
   CANOPY_ASSIGN_OR_RETURN(WeightSource source,
-                          WeightSource::Create(std::move(tensors), std::move(files)));
+                          WeightSource::Create(std::move(tensors), std::move(owners)));
   CANOPY_RETURN_IF_ERROR(CheckAllFound(*shard_of_tensor, source));
   return source;
 }
 
-}  // namespace
-
-absl::StatusOr<WeightSource> OpenCheckpoint(const std::string& folder) {
+absl::StatusOr<WeightSource> Open(const std::string& folder, const FileOpener& open_file) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
     return absl::NotFoundError(absl::StrCat("no checkpoint folder ", folder));
   }
   const std::string single = absl::StrCat(folder, "/", kSingleFile);
-  auto file = OpenMember(single);
+  auto file = open_file(single);
   if (file.ok()) {
-    CANOPY_ASSIGN_OR_RETURN(std::vector<TensorView> tensors, ParseFile(single, **file));
-    return WeightSource::Create(std::move(tensors), *std::move(file));
+    CANOPY_ASSIGN_OR_RETURN(std::vector<TensorView> tensors, ParseFile(single, file->bytes));
+    return WeightSource::Create(std::move(tensors), std::move(file->owner));
   }
   if (!absl::IsNotFound(file.status())) {
     return file.status();
@@ -161,7 +187,39 @@ absl::StatusOr<WeightSource> OpenCheckpoint(const std::string& folder) {
   if (!index.ok()) {
     return index.status();
   }
-  return OpenSharded(folder, **index);
+  return OpenSharded(folder, **index, open_file);
+}
+
+}  // namespace
+
+absl::StatusOr<WeightSource> OpenCheckpoint(const std::string& folder) {
+  return Open(folder, OpenMapped);
+}
+
+absl::StatusOr<CheckpointCopy> OpenCheckpointCopy(const std::string& folder) {
+  std::vector<std::shared_ptr<FileCopy>> files;
+  const auto open_copy = [&files](const std::string& path) -> absl::StatusOr<OpenFile> {
+    CANOPY_ASSIGN_OR_RETURN(const std::shared_ptr<FileCopy> file, CopyHeader(path));
+    files.push_back(file);
+    return OpenFile{file->bytes(), file};
+  };
+  CANOPY_ASSIGN_OR_RETURN(WeightSource source, Open(folder, open_copy));
+  return CheckpointCopy{std::move(source), std::move(files)};
+}
+
+int64_t CheckpointCopy::file_bytes() const {
+  int64_t bytes = 0;
+  for (const std::shared_ptr<FileCopy>& file : files) {
+    bytes += static_cast<int64_t>(file->bytes().size());
+  }
+  return bytes;
+}
+
+absl::Status CheckpointCopy::ReadTensors(const std::function<absl::Status()>& check_wanted) const {
+  for (const std::shared_ptr<FileCopy>& file : files) {
+    CANOPY_RETURN_IF_ERROR(file->ReadTo(file->bytes().size(), check_wanted));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace canopy

@@ -48,8 +48,11 @@ void WriteShards(const TemporaryFolder& folder) {
                                           kShard1, R"("})")));
 }
 
+// What both ways of opening say.
 absl::Status OpenStatus(const TemporaryFolder& folder) {
-  return OpenCheckpoint(folder.path()).status();
+  absl::Status status = OpenCheckpoint(folder.path()).status();
+  EXPECT_EQ(OpenCheckpointCopy(folder.path()).status(), status);
+  return status;
 }
 
 TEST(CheckpointTest, ReadsASingleFile) {
@@ -74,6 +77,32 @@ TEST(CheckpointTest, ReadsShardsAsOneSource) {
   const TemporaryFolder single;
   single.Write(kSingle, FileWith({"c", "b", "a"}));
   EXPECT_EQ(*source->Fingerprint(), *OpenCheckpoint(single.path())->Fingerprint());
+}
+
+TEST(CheckpointCopyTest, IsWhatWasThereWhateverComesAfter) {
+  const TemporaryFolder folder;
+  WriteShards(folder);
+  const std::string fingerprint = *OpenCheckpoint(folder.path())->Fingerprint();
+  const auto copy = OpenCheckpointCopy(folder.path());
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(copy->file_bytes(),
+            static_cast<int64_t>(FileWith({"a", "c"}).size() + FileWith({"b"}).size()));
+  EXPECT_THAT(copy->source.Find("c")->bytes, ElementsAre(0, 0));
+  ASSERT_TRUE(copy->ReadTensors(nullptr).ok());
+  std::filesystem::resize_file(folder.Join(kShard1), 1);
+  std::filesystem::resize_file(folder.Join(kShard2), 0);
+  EXPECT_EQ(*copy->source.Fingerprint(), fingerprint);
+}
+
+TEST(CheckpointCopyTest, NoticesAFileThatIsCutWhileItIsRead) {
+  const TemporaryFolder folder;
+  WriteShards(folder);
+  const auto copy = OpenCheckpointCopy(folder.path());
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  std::filesystem::resize_file(folder.Join(kShard2), FileWith({"b"}).size() - 1);
+  const absl::Status status = copy->ReadTensors(nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(status.message(), HasSubstr(kShard2));
 }
 
 TEST(CheckpointTest, PrefersTheSingleFileAsTransformersDoes) {

@@ -148,12 +148,13 @@ absl::StatusOr<at::Tensor> FusedDecoder::Forward(const TreePlan& plan,
   return graph != nullptr ? RunAsGraph(*graph, plan, slots) : RunPlain(plan, slots);
 }
 
-void FusedDecoder::RecordGraphs() {
+bool FusedDecoder::RecordNextGraph() {
   const c10::DeviceGuard guard(embedding_.device());
-  for (int32_t tokens = 0; tokens < kMaxGraphTokens;) {
+  int32_t tokens = GraphTokens(1);
+  while (tokens < kMaxGraphTokens && graphs_.count(tokens) > 0) {
     tokens = GraphTokens(tokens + 1);
-    FindGraph(tokens);
   }
+  return graphs_.count(tokens) == 0 && FindGraph(tokens) != nullptr;
 }
 
 FusedDecoder::Graph* FusedDecoder::FindGraph(int32_t tokens) {

@@ -62,9 +62,9 @@ class FusedDecoder {
   // errors.
   absl::StatusOr<at::Tensor> Forward(const TreePlan& plan, absl::Span<const int32_t> slots);
 
-  // Records the graphs of all sizes, within kMaxGraphBytes, where graphs are used. Call in
-  // inference mode. Throws LibTorch's errors.
-  void RecordGraphs();
+  // Records the graph of the smallest size that has none yet; false = there is nothing left to
+  // record, or kMaxGraphBytes are taken. Call in inference mode. Throws LibTorch's errors.
+  bool RecordNextGraph();
 
   // Graphs that are recorded, at most NumGraphSizes(), and the device memory that they and their
   // buffers take. From any thread.

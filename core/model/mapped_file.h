@@ -6,19 +6,21 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/model/file_copy.h"
 
 namespace canopy {
 
-// Immutable, safe to read from any thread. The file must keep its length while mapped: pages cut
-// off under the mapping kill the process, so replace checkpoints by renaming, never in place.
+// Immutable, safe to read from any thread. A large file must keep its length while mapped: pages
+// cut off under the mapping kill the process, so replace checkpoints by renaming, never in place.
+// Small ones (configurations) are copied, and may change at any time.
 class MappedFile {
  public:
-  // NOT_FOUND when there is no such file, INVALID_ARGUMENT when it is not a regular file, otherwise
-  // the code of the failed system call. Follows symbolic links.
+  // Errors as of OpenRegularFile; DATA_LOSS when a small file is cut while it is read.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> Open(const std::string& path);
 
   MappedFile(const MappedFile&) = delete;
@@ -30,9 +32,12 @@ class MappedFile {
 
  private:
   MappedFile(const uint8_t* data, size_t size) : data_(data), size_(size) {}
+  explicit MappedFile(std::shared_ptr<const FileCopy> copy)
+      : data_(copy->bytes().data()), size_(copy->bytes().size()), copy_(std::move(copy)) {}
 
-  const uint8_t* data_;  // Null when the file is empty.
-  size_t size_;
+  const uint8_t* const data_;  // Null when the file is empty.
+  const size_t size_;
+  const std::shared_ptr<const FileCopy> copy_;  // Null where it is mapped.
 };
 
 }  // namespace canopy

@@ -32,16 +32,22 @@ struct Entry {
   int64_t end = 0;
 };
 
+// `file` has kLengthBytes.
+uint64_t HeaderLength(absl::Span<const uint8_t> file) {
+  uint64_t length = 0;
+  for (int64_t i = kLengthBytes - 1; i >= 0; --i) {
+    length = length << 8 | file[static_cast<size_t>(i)];
+  }
+  return length;
+}
+
 absl::StatusOr<absl::Span<const uint8_t>> HeaderBytes(absl::Span<const uint8_t> file) {
   const auto file_bytes = static_cast<int64_t>(file.size());
   if (file_bytes < kLengthBytes) {
     return absl::DataLossError(
         absl::StrCat("file of ", file_bytes, " bytes is shorter than its header length field"));
   }
-  uint64_t length = 0;
-  for (int64_t i = kLengthBytes - 1; i >= 0; --i) {
-    length = length << 8 | file[static_cast<size_t>(i)];
-  }
+  const uint64_t length = HeaderLength(file);
   if (length > uint64_t{kMaxHeaderBytes}) {
     return absl::DataLossError(
         absl::StrCat("header of ", length, " bytes exceeds ", kMaxHeaderBytes));
@@ -189,6 +195,15 @@ absl::Status CheckCoverage(std::vector<Entry>& entries, int64_t data_bytes) {
 }
 
 }  // namespace
+
+uint64_t SafetensorsHeaderEnd(absl::Span<const uint8_t> file) {
+  if (file.size() < uint64_t{kLengthBytes}) {
+    return kLengthBytes;
+  }
+  const uint64_t length = HeaderLength(file);
+  // What is longer is refused unread.
+  return kLengthBytes + (length > uint64_t{kMaxHeaderBytes} ? 0 : length);
+}
 
 absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::Span<const uint8_t> file) {
   CANOPY_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> header_bytes, HeaderBytes(file));

@@ -12,6 +12,10 @@
 
 namespace canopy {
 
+// Bytes from the start of a file to the end of its header, of which `file` may hold the first eight
+// alone; unchecked.
+uint64_t SafetensorsHeaderEnd(absl::Span<const uint8_t> file);
+
 // The tensors of a whole file in name order, as views into `file`. DATA_LOSS, naming the tensor and
 // the limit, for a header outside the file or over 100 MB, anything but the keys dtype, shape and
 // data_offsets, an unknown dtype, a size that overflows or differs from the byte range, and ranges

@@ -34,14 +34,13 @@ absl::StatusOr<std::unique_ptr<TreeEncoder>> TreeEncoder::Create(const ModelConf
   });
 }
 
-absl::Status TreeEncoder::RecordGraphs() const {
+absl::StatusOr<bool> TreeEncoder::RecordNextGraph() const {
   if (fused_ == nullptr) {
-    return absl::OkStatus();
+    return false;
   }
-  return GuardTorch("recording graphs", [&]() -> absl::Status {
+  return GuardTorch("recording a graph", [&]() -> absl::StatusOr<bool> {
     const c10::InferenceMode inference;
-    fused_->RecordGraphs();
-    return absl::OkStatus();
+    return fused_->RecordNextGraph();
   });
 }
 

@@ -37,9 +37,10 @@ class TreeEncoder {
   // OK, or FAILED_PRECONDITION saying why Backend::kFused does not run here.
   const absl::Status& fused_status() const { return fused_status_; }
 
-  // Records what the fused backend replays of small forwards, so that no request waits for it.
-  // Nothing to do on a CPU. Errors as GuardTorch returns them.
-  absl::Status RecordGraphs() const;
+  // Records one more of the graphs that the fused backend replays for small forwards, so that no
+  // request waits for it; false = there are no more. Nothing to do on a CPU. Errors as GuardTorch
+  // returns them.
+  absl::StatusOr<bool> RecordNextGraph() const;
   // From any thread.
   int64_t num_graphs() const { return fused_ == nullptr ? 0 : fused_->num_graphs(); }
   int64_t graph_bytes() const { return fused_ == nullptr ? 0 : fused_->graph_bytes(); }

@@ -126,9 +126,15 @@ const TensorView* WeightSource::Find(absl::string_view name) const {
   return found != sorted.end() && found->name == name ? &*found : nullptr;
 }
 
-absl::StatusOr<std::string> WeightSource::Fingerprint() const {
+absl::StatusOr<std::string> WeightSource::Fingerprint(
+    const std::function<absl::Status()>& check_wanted) const {
   Sha256 hash;
   for (const TensorView& tensor : contents_->tensors) {
+    if (check_wanted) {
+      if (absl::Status wanted = check_wanted(); !wanted.ok()) {
+        return wanted;
+      }
+    }
     hash.AddString(tensor.name);
     hash.AddString(DTypeName(tensor.dtype));
     hash.AddInteger(tensor.shape.size());

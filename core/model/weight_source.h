@@ -3,11 +3,13 @@
 #define CORE_MODEL_WEIGHT_SOURCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -65,8 +67,10 @@ class WeightSource {
   //   u64 length of the name, name, u64 length of the dtype's name, dtype's name ("BF16"),
   //   u64 rank, a u64 for each dimension, u64 number of data bytes, data bytes
   // with u64 little-endian. Equal for equal tensors however they are spread over files. Reads every
-  // byte: seconds for large models. INTERNAL when the library refuses to hash.
-  absl::StatusOr<std::string> Fingerprint() const;
+  // byte: seconds for large models. INTERNAL when the library refuses to hash. `check_wanted` (null
+  // = no question) may end it with its error before each tensor.
+  absl::StatusOr<std::string> Fingerprint(
+      const std::function<absl::Status()>& check_wanted = nullptr) const;
 
  private:
   struct Contents {

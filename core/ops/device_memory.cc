@@ -1,11 +1,14 @@
 #include "core/ops/device_memory.h"
 
+#include "absl/status/status.h"
+#include "c10/core/DeviceGuard.h"
+#include "core/base/host_memory.h"
+#include "core/ops/cuda_graph.h"
 #include "core/ops/cuda_stream.h"
+#include "core/ops/torch_guard.h"
 
 #if CANOPY_CUDA_STREAMS
-#include "absl/status/status.h"
 #include "c10/cuda/CUDACachingAllocator.h"
-#include "core/ops/torch_guard.h"
 #endif
 
 namespace canopy {
@@ -34,5 +37,16 @@ DeviceBytes ReadDeviceBytes(c10::Device device) {
 DeviceBytes ReadDeviceBytes(c10::Device /*device*/) { return {}; }
 
 #endif
+
+absl::StatusOr<int64_t> AvailableBytes(c10::Device device) {
+  if (device.is_cpu()) {
+    return AvailableHostBytes();
+  }
+  return GuardTorch("reading device memory", [&]() -> absl::StatusOr<int64_t> {
+    const c10::DeviceGuard guard(device);
+    const DeviceBytes held = ReadDeviceBytes(device);
+    return FreeDeviceBytes() + held.reserved - held.allocated;
+  });
+}
 
 }  // namespace canopy

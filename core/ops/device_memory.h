@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
 #include "c10/core/Device.h"
 
 namespace canopy {
@@ -16,6 +17,10 @@ struct DeviceBytes {
 
 // All 0 on a CPU, and where the device does not answer. From any thread.
 DeviceBytes ReadDeviceBytes(c10::Device device);
+
+// Bytes that this process can still take on `device`, what LibTorch holds there unused included; on
+// a CPU as AvailableHostBytes. From any thread. Errors as GuardTorch returns them.
+absl::StatusOr<int64_t> AvailableBytes(c10::Device device);
 
 }  // namespace canopy
 

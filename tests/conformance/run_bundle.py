@@ -4,8 +4,8 @@
 
 Needs torch and transformers there, and what `./dev bundle` made elsewhere. For each script that
 makes checkpoints, makes them with PyTorch on that device and runs the tests that read them; then
-the tests of a head alone. Prints a summary line for each, and what failed. Exits with 1 when any
-did.
+the tests that make what they read. Prints a summary line for each, and what failed. Exits with 1
+when any did.
 """
 
 import argparse
@@ -26,6 +26,7 @@ RUNS: Final = [
     ("make_heads.py", "conformance", "*ParityTest*:*CheckpointTest*"),
     ("make_family_checkpoints.py", "conformance", "*ParityTest*"),
     (None, "token_logprobs_test", "*"),
+    (None, "torch_reload_test", "*"),
 ]
 
 

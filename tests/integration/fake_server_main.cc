@@ -93,26 +93,27 @@ absl::Status SetPace(absl::string_view text, FakeControls* controls) {
 }
 
 absl::StatusOr<std::unique_ptr<ModelRunner>> Load(const server::ModelSource& model,
-                                                  const server::ServerOptions& options) {
+                                                  const server::ServerOptions& options,
+                                                  const Replacement* replacement) {
   const auto controls = std::make_shared<FakeControls>();
   const server::ModelLoader fakes = FakeLoader(controls);
   absl::string_view source = model.source;
   if (absl::ConsumePrefix(&source, "hold:")) {
-    auto runner = fakes.load({model.name, "reward"}, options);
+    auto runner = fakes.load({model.name, "reward"}, options, nullptr);
     return std::make_unique<HeldRunner>(std::string(source), *std::move(runner));
   }
   if (absl::ConsumePrefix(&source, "load:")) {
     ReadToEnd(std::string(source));
-    return fakes.load({model.name, "reward"}, options);
+    return fakes.load({model.name, "reward"}, options, nullptr);
   }
   if (absl::ConsumePrefix(&source, "pace:")) {
     CANOPY_RETURN_IF_ERROR(SetPace(source, controls.get()));
-    return fakes.load({model.name, "reward"}, options);
+    return fakes.load({model.name, "reward"}, options, nullptr);
   }
   if (source == "noop") {
     return std::make_unique<NoopRunner>(model.name);
   }
-  return fakes.load(model, options);
+  return fakes.load(model, options, replacement);
 }
 
 }  // namespace

@@ -187,7 +187,7 @@ TEST(StartTest, WrongValuesStopItWithOneLineAndTwo) {
       {{"--max_paths=0", "--model=reward"}, "--max_paths: '0' is not in 1 .. 2147483647"},
       {{}, "--model: at least one is needed"},
       {{"--model=reward", "--listen=0.0.0.0:0"}, "--insecure"},
-      {{"--model=reward", "--admin_listen=127.0.0.1:0"}, "not built yet"},
+      {{"--model=reward", "--admin_listen=127.0.0.1:0"}, "without --weights_root"},
       {{"--model=reward", "--policy=fastest"}, "one of: auto, reference, measured"},
       {{"--model=reward", "--check_config", "extra"}, "unexpected argument 'extra'"},
   };

@@ -1,10 +1,12 @@
 #include "tests/integration/test_server.h"
 
 #include <chrono>
+#include <fstream>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/synchronization/notification.h"
+#include "core/base/status_macros.h"
 #include "core/tree/route_costs.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -21,13 +23,49 @@ void MustBeOk(const absl::Status& status) {
   }
 }
 
+// Of `folder`, to follow what serves.
+absl::StatusOr<std::unique_ptr<ModelRunner>> LoadFakeWeights(
+    const std::string& folder, const Replacement& replacement,
+    const std::shared_ptr<FakeControls>& controls) {
+  ModelInfo info = *replacement.served;
+  ++info.version;
+  std::string fault;
+  std::ifstream file(folder + "/weights");
+  file >> info.fingerprint >> fault;
+  CANOPY_RETURN_IF_ERROR(replacement.run_on_device([] { return absl::OkStatus(); }));
+  controls->load_gate.Pass();
+  CANOPY_RETURN_IF_ERROR(replacement.check_wanted());
+  if (fault == "truncated") {
+    return absl::DataLossError(folder + "/weights: file of 3 bytes");
+  }
+  if (fault == "missing") {
+    return absl::NotFoundError(folder + " holds no weights");
+  }
+  if (fault == "config") {
+    return absl::InvalidArgumentError("config: num_hidden_layers is not supported");
+  }
+  if (fault == "memory") {
+    return absl::ResourceExhaustedError("weights need 20 bytes of memory, 10 are available");
+  }
+  if (fault == "bug") {
+    return absl::InternalError("at " + folder);
+  }
+  if (fault == "vocabulary") {
+    info.vocabulary_hash = "1111111111111111";
+  }
+  return std::make_unique<FakeRunner>(info, controls);
+}
+
 }  // namespace
 
 server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls) {
   server::ModelLoader loader;
-  loader.load = [controls](
-                    const server::ModelSource& model,
-                    const server::ServerOptions&) -> absl::StatusOr<std::unique_ptr<ModelRunner>> {
+  loader.load =
+      [controls](const server::ModelSource& model, const server::ServerOptions&,
+                 const Replacement* replacement) -> absl::StatusOr<std::unique_ptr<ModelRunner>> {
+    if (replacement != nullptr) {
+      return LoadFakeWeights(model.source, *replacement, controls);
+    }
     ModelInfo info = FakeModelInfo();
     info.name = model.name;
     if (model.source == "labels") {

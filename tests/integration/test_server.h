@@ -26,6 +26,12 @@ namespace canopy::testing {
 // token, path at 1 ms and 0.5 ms, routed by these costs).
 server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls);
 
+// Under weights_root, a folder is a checkpoint for any of them: its file `weights` holds the
+// fingerprint and, after a space, what is wrong with it: nothing, "truncated" (DATA_LOSS),
+// "missing" (NOT_FOUND), "config" (INVALID_ARGUMENT), "memory" (RESOURCE_EXHAUSTED), "vocabulary"
+// (another than is served), "bug" (INTERNAL). Its forwards answer as tests/testing/fake_runner.h
+// says for the version. The load does some work on the device and passes controls->load_gate.
+
 // Options with all fakes, "reward" first, on free ports.
 server::ServerOptions FakeServerOptions();
 

@@ -21,8 +21,12 @@ uint64_t Mix(uint64_t state, uint64_t value) {
   return state ^ (state >> 32);
 }
 
-uint64_t HashPath(absl::Span<const int32_t> path) {
-  uint64_t hash = kSeed;
+uint64_t SeedOf(int64_t version) {
+  return version == 1 ? kSeed : Mix(kSeed, static_cast<uint64_t>(version));
+}
+
+uint64_t HashPath(absl::Span<const int32_t> path, int64_t version = 1) {
+  uint64_t hash = SeedOf(version);
   for (const int32_t token : path) {
     hash = Mix(hash, static_cast<uint32_t>(token));
   }
@@ -110,7 +114,7 @@ struct Slots {
 
 // Reads the grid by the ancestor rule alone: the slots that slot i sees are those whose subtree
 // holds it. On the path backend that is every slot before it.
-absl::StatusOr<Slots> WalkGrid(const TreePlan& plan, int32_t poison_token) {
+absl::StatusOr<Slots> WalkGrid(const TreePlan& plan, int32_t poison_token, int64_t version) {
   const TokenGrid& grid = plan.grid;
   const auto size = static_cast<size_t>(grid.rows) * static_cast<size_t>(grid.columns);
   const bool is_path = plan.backend == Backend::kPath;
@@ -132,7 +136,8 @@ absl::StatusOr<Slots> WalkGrid(const TreePlan& plan, int32_t poison_token) {
       const size_t parent = has_parent ? base + ancestors.back() : 0;
       const int32_t token = grid.token_ids[slot];
       slots.parent[slot] = has_parent ? static_cast<int32_t>(parent) : -1;
-      slots.hash[slot] = Mix(has_parent ? slots.hash[parent] : kSeed, static_cast<uint32_t>(token));
+      slots.hash[slot] =
+          Mix(has_parent ? slots.hash[parent] : SeedOf(version), static_cast<uint32_t>(token));
       slots.poisoned[slot] = token == poison_token || (has_parent && slots.poisoned[parent]);
       slots.row_poisoned[row] |= slots.poisoned[slot];
       ancestors.push_back(column);
@@ -254,12 +259,13 @@ std::pair<int32_t, float> FakeTop(absl::Span<const int32_t> context, int32_t ran
 
 float FakeValue(absl::Span<const int32_t> path) { return ValueOfHash(HashPath(path)); }
 
-float FakeScore(absl::Span<const int32_t> path, int64_t label) {
-  return ScoreOfHash(HashPath(path), label);
+float FakeScore(absl::Span<const int32_t> path, int64_t label, int64_t version) {
+  return ScoreOfHash(HashPath(path, version), label);
 }
 
-std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_size) {
-  return VectorOfHash(HashPath(path), hidden_size);
+std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_size,
+                              int64_t version) {
+  return VectorOfHash(HashPath(path, version), hidden_size);
 }
 
 float FakeDecision(const std::vector<std::vector<float>>& vectors, size_t index) {
@@ -354,7 +360,7 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
   if (outputs.scores && info_->score_head == ScoreHead::kDecision) {
     return absl::InternalError("fake runner: a part of a question was asked for its scores");
   }
-  CANOPY_ASSIGN_OR_RETURN(const Slots slots, WalkGrid(plan, poison_token));
+  CANOPY_ASSIGN_OR_RETURN(const Slots slots, WalkGrid(plan, poison_token, info_->version));
   CANOPY_RETURN_IF_ERROR(CheckEndpointPositions(plan));
 
   PartOutput output;

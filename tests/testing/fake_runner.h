@@ -24,8 +24,10 @@
 namespace canopy::testing {
 
 // What a FakeRunner answers for a path: multiples of 1/8 in [-1, 1], exact in every VectorType.
-float FakeScore(absl::Span<const int32_t> path, int64_t label);
-std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_size);
+// Each weight version has its own; the functions below give version 1's.
+float FakeScore(absl::Span<const int32_t> path, int64_t label, int64_t version = 1);
+std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_size,
+                              int64_t version = 1);
 
 // What it reads from the distribution behind `context`; log-probs and entropy are divided by the
 // temperature.
@@ -49,7 +51,8 @@ ModelInfo FakeModelInfo();
 
 // Knobs of a FakeRunner, shared with the test, which may turn them while it runs. Thread-safe.
 struct FakeControls {
-  Gate gate;  // passed at the start of each forward
+  Gate gate;       // passed at the start of each forward
+  Gate load_gate;  // passed by each load of weights that are to replace others
 
   // A path with this token is not finite, and on a forest it spoils its whole row, as a masked
   // softmax does. -1 = none.

@@ -1,0 +1,32 @@
+// What is looked at before weights are used: how much memory they take, and whether they are
+// numbers.
+#ifndef CORE_MODEL_WEIGHT_CHECK_H_
+#define CORE_MODEL_WEIGHT_CHECK_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "core/model/model_config.h"
+#include "core/model/weight_schema.h"
+#include "core/model/weight_source.h"
+
+namespace canopy {
+
+// Memory of the model's weights with elements of `element_bytes`, from the source's headers alone.
+// A head that repeats the embedding counts for nothing.
+int64_t LoadedBytes(const WeightSource& source, const ModelConfig& config, int64_t element_bytes);
+
+// RESOURCE_EXHAUSTED with both numbers unless `needed` bytes are at most `available`. `where` is
+// what they are bytes of, such as "host memory".
+absl::Status CheckMemory(int64_t needed, int64_t available, absl::string_view where);
+
+// DATA_LOSS naming the first tensor, and place, that holds an infinity or a NaN. Reads every byte;
+// `check_wanted` (null = no question) may end it with its error before each tensor.
+absl::Status CheckFinite(const WeightMap& weights,
+                         const std::function<absl::Status()>& check_wanted = nullptr);
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_WEIGHT_CHECK_H_
