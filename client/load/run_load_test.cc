@@ -92,21 +92,21 @@ TEST_F(RunLoadTest, SendsOnStreams) {
 
 TEST_F(RunLoadTest, VictimsAreCountedAndMustNotEndByThemselves) {
   const std::string path = ::testing::TempDir() + "/victim";
-  const auto victim = [&path](const std::string& body) {
+  const auto write_victim = [&path](const std::string& body) {
     std::ofstream(path) << "#!/bin/sh\n" << body;
     EXPECT_EQ(std::system(("chmod +x " + path).c_str()), 0);
-    return path;
   };
   // It waits for its input, a pipe that nobody writes to, and then for ever.
   ASSERT_EQ(std::system(("mkfifo " + path + ".never").c_str()), 0);
-  const Result result =
-      Run({"--victims=2", "--victim_life=1h"}, victim("exec cat " + path + ".never\n"));
+  write_victim("exec cat " + path + ".never\n");
+  const Result result = Run({"--victims=2", "--victim_life=1h"}, path);
   EXPECT_EQ(result.code, kLoadOk) << result.err;
   EXPECT_THAT(result.out, HasSubstr("victims   2 client processes killed, 0 ended by themselves"));
   // Until one has ended before it was killed.
+  write_victim("exit 5\n");
   Result ended{kLoadOk, "", ""};
   while (ended.code == kLoadOk) {
-    ended = Run({"--victims=8", "--requests=300"}, victim("exit 5\n"));
+    ended = Run({"--victims=8", "--requests=300"}, path);
   }
   EXPECT_EQ(ended.code, kLoadWrong);
   EXPECT_THAT(ended.err, HasSubstr("ended by themselves, the last with exit code 5\n"));
