@@ -302,6 +302,7 @@ TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
       const auto occupant = Occupy();
       controls_->FailForwards(1 + first, count);  // the occupant is the first
       std::vector<std::unique_ptr<Call>> calls;
+      calls.reserve(8);
       for (int i = 0; i < 5; ++i) {
         calls.push_back(Submit(Fused(Batch(state, 1, 1 + i), std::to_string(i % 3))));
       }

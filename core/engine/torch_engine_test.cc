@@ -236,6 +236,7 @@ TEST_F(TorchEngineTest, MemoryThatRunsOutAtAnyAllocationLosesNothing) {
     const auto occupant = Submit(batches[0], Backend::kPath);
     gate_.AwaitWaiter();
     std::vector<std::unique_ptr<Call>> calls;
+    calls.reserve(batches.size());
     for (size_t i = 0; i < batches.size(); ++i) {
       calls.push_back(Submit(batches[i], backends[i]));
     }
