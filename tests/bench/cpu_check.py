@@ -82,12 +82,17 @@ def measure(binary: str, rounds: int) -> tuple[dict[str, list[float]], dict[str,
     time_peer(model, cases["small"])
     seconds: dict[str, list[float]] = {}
     ran: dict[str, str] = {}
-    for _ in range(rounds):
+    for index in range(rounds):
+        values: dict[str, float] = {}
         for name, (value, label) in run_benchmark(binary).items():
-            seconds.setdefault(name, []).append(value)
+            values[name] = value
             ran[name] = label
         for name, case in cases.items():
-            seconds.setdefault(f"{name}/transformers", []).append(time_peer(model, case))
+            values[f"{name}/transformers"] = time_peer(model, case)
+        print(f"round {index + 1}:", *(f"{key} {value:.3f}" for key, value in values.items()))
+        sys.stdout.flush()
+        for name, value in values.items():
+            seconds.setdefault(name, []).append(value)
     return seconds, ran
 
 
