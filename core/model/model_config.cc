@@ -30,7 +30,6 @@ constexpr int64_t kMaxIntermediateSize = 1 << 20;
 constexpr int64_t kMaxLayers = 1 << 10;
 constexpr int64_t kMaxHeads = 1 << 10;
 constexpr int64_t kMaxHeadDim = 1 << 10;
-constexpr int64_t kMaxPositions = 1 << 24;
 constexpr int64_t kMaxLabels = 1 << 16;
 constexpr int64_t kMaxExperts = 1 << 10;
 // Each is three tensors with names of their own.

@@ -20,7 +20,6 @@ using nlohmann::json;
 
 constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
-constexpr int64_t kMaxPositions = 1 << 24;
 
 struct RopeTypeInfo {
   RopeType type;

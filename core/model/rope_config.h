@@ -9,6 +9,9 @@
 
 namespace canopy {
 
+// The largest position that a config may name: far above published models.
+inline constexpr int64_t kMaxPositions = 1 << 24;
+
 // How the frequencies of `theta` are stretched to longer paths. "dynamic" is left out: its angles
 // depend on the longest path of a batch, so that paths would change each other's results.
 enum class RopeType { kDefault, kLinear, kYarn, kLlama3 };

@@ -54,14 +54,6 @@ void FillNormal(uint64_t state, float mean, float deviation, absl::Span<float> v
   }
 }
 
-int64_t NumElements(const std::vector<int64_t>& shape) {
-  int64_t elements = 1;
-  for (const int64_t dimension : shape) {
-    elements *= dimension;
-  }
-  return elements;
-}
-
 }  // namespace
 
 absl::StatusOr<WeightSource> MakeSyntheticWeights(const ModelConfig& config, uint64_t seed,

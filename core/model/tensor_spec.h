@@ -16,6 +16,15 @@ struct TensorSpec {
   bool in_backbone = true;     // False for heads, which never carry the prefix.
 };
 
+// Cannot overflow for the shapes of a model: see the limits of ModelConfig.
+inline int64_t NumElements(const std::vector<int64_t>& shape) {
+  int64_t elements = 1;
+  for (const int64_t dimension : shape) {
+    elements *= dimension;
+  }
+  return elements;
+}
+
 }  // namespace canopy
 
 #endif  // CORE_MODEL_TENSOR_SPEC_H_

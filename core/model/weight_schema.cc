@@ -94,15 +94,6 @@ absl::StatusOr<std::string> DetectPrefix(const WeightSource& source) {
       absl::StrCat("checkpoint holds both ", found[0], kEmbedding, " and ", found[1], kEmbedding));
 }
 
-// Cannot overflow: see the limits of ModelConfig.
-int64_t NumElements(const std::vector<int64_t>& shape) {
-  int64_t elements = 1;
-  for (const int64_t dimension : shape) {
-    elements *= dimension;
-  }
-  return elements;
-}
-
 std::string DescribeShape(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }

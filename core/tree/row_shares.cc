@@ -3,9 +3,9 @@
 namespace canopy {
 namespace {
 
-constexpr int32_t kNone = -1;
+constexpr int32_t kNoSlot = -1;
 
-// The slot before each one on its path; kNone at a root.
+// The slot before each one on its path; kNoSlot at a root.
 std::vector<int32_t> Parents(const TokenGrid& grid) {
   std::vector<int32_t> parents(grid.token_ids.size());
   std::vector<int32_t> ancestors;
@@ -18,7 +18,7 @@ std::vector<int32_t> Parents(const TokenGrid& grid) {
              grid.exit[base + ancestors.back()] < column) {
         ancestors.pop_back();
       }
-      parents[base + column] = ancestors.empty() ? kNone : base + ancestors.back();
+      parents[base + column] = ancestors.empty() ? kNoSlot : base + ancestors.back();
       ancestors.push_back(column);
     }
   }
@@ -32,15 +32,15 @@ std::vector<int64_t> CountRowShares(const TreePlan& plan, absl::Span<const int32
   std::vector<int64_t> shares(path_offsets.size() - 1, 0);
   std::vector<uint8_t> owned(parents.size(), 0);
   std::vector<int64_t> row_unowned(static_cast<size_t>(plan.grid.rows), plan.grid.columns);
-  std::vector<int32_t> row_owner(row_unowned.size(), kNone);
+  std::vector<int32_t> row_owner(row_unowned.size(), kNoSlot);
   for (size_t owner = 0; owner < shares.size(); ++owner) {
     for (int32_t path = path_offsets[owner]; path < path_offsets[owner + 1]; ++path) {
       const int32_t row = plan.endpoints[path] / plan.grid.columns;
-      if (row_owner[row] == kNone) {
+      if (row_owner[row] == kNoSlot) {
         row_owner[row] = static_cast<int32_t>(owner);
       }
       // What is above a slot that has an owner has one too.
-      for (int32_t slot = plan.endpoints[path]; slot != kNone && owned[slot] == 0;
+      for (int32_t slot = plan.endpoints[path]; slot != kNoSlot && owned[slot] == 0;
            slot = parents[slot]) {
         owned[slot] = 1;
         ++shares[owner];
@@ -49,7 +49,7 @@ std::vector<int64_t> CountRowShares(const TreePlan& plan, absl::Span<const int32
     }
   }
   for (size_t row = 0; row < row_owner.size(); ++row) {
-    if (row_owner[row] != kNone) {
+    if (row_owner[row] != kNoSlot) {
       shares[row_owner[row]] += row_unowned[row];
     }
   }

@@ -1,15 +1,14 @@
 """Runs every check of style and structure; prints what is wrong and exits 1 if anything is."""
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import layering
 import structure
+import tidy
 from source_files import CPP_SUFFIXES, ROOT, source_files
 
 
@@ -24,37 +23,6 @@ def run(*command: str) -> list[str]:
 def clang_format() -> list[str]:
     files = [str(path) for path in source_files(*CPP_SUFFIXES)]
     return run("clang-format", "--dry-run", "-Werror", *files) if files else []
-
-
-def bazel_info(key: str) -> Path:
-    """A folder of this checkout's build."""
-    command = ["bazel", "info", key]
-    return Path(
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-    )
-
-
-def clang_tidy() -> list[str]:
-    """One process a file; the checks are in .clang-tidy."""
-    generated = bazel_info("bazel-bin")
-    external = bazel_info("output_base") / "external"
-    flags = [
-        "-std=c++17",
-        "-I.",
-        f"-isystem{generated}/proto",
-        f"-isystem{generated}/third_party/googleapis",
-        f"-isystem{external}/torch/include",
-        # Where there is no CUDA, what stands for it.
-        f"-isystem{external}/cuda/include",
-        "-isystemkernels/no_cuda",
-    ]
-    files = [str(path) for path in source_files(".cc")]
-
-    def tidy(path: str) -> list[str]:
-        return run("clang-tidy", "--quiet", path, "--", *flags)
-
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return [line for lines in pool.map(tidy, files) for line in lines]
 
 
 def python() -> list[str]:
@@ -74,7 +42,7 @@ def main() -> int:
         structure.check,
         clang_format,
         python,
-        clang_tidy,
+        tidy.clang_tidy,
     ]
     failed = 0
     for check in checks:

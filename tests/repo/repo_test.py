@@ -9,6 +9,7 @@ from typing import Any
 import count_results
 import layering
 import structure
+import tidy
 
 
 class LayeringTest(unittest.TestCase):
@@ -39,6 +40,32 @@ class LayeringTest(unittest.TestCase):
         self.assertFalse(self.found("server/a_test.cc", "tests/testing/fake_runner.h"))
 
 
+class TidyTest(unittest.TestCase):
+    def test_each_file_is_in_one_unit_with_its_folder(self) -> None:
+        names = [f"core/a/{i}.cc" for i in range(60)] + ["core/a/x_test.cc", "core/b/y.cc"]
+        units = tidy.groups(map(Path, names))
+        self.assertCountEqual([path for unit in units for path in unit], map(Path, names))
+        for unit in units:
+            self.assertEqual(1, len({(path.parent, "_test" in path.stem) for path in unit}))
+        self.assertLessEqual(len(units), 5)
+
+    def test_findings_are_no_reason_for_another_unit(self) -> None:
+        files = [Path("a.cc"), Path("b.cc")]
+        self.assertFalse(tidy.apart("./b.cc:1:2: error: found [bugprone-x,-warnings]", files))
+
+    def test_a_file_that_does_not_compile_after_others_goes_apart(self) -> None:
+        files = [Path("a.cc"), Path("b.cc"), Path("c.cc")]
+        error = "error: redefinition of 'x' [clang-diagnostic-error]"
+        self.assertEqual([files[1]], tidy.apart(f"./b.cc:1:2: {error}", files))
+        self.assertEqual([files[1]], tidy.apart(f"{tidy.ROOT}/b.cc:1:2: {error}", files))
+
+    def test_an_error_in_a_header_halves_the_unit(self) -> None:
+        files = [Path("a.cc"), Path("b.cc"), Path("c.cc"), Path("d.cc")]
+        error = "./h.h:1:2: error: reference to 'x' is ambiguous [clang-diagnostic-error]"
+        self.assertEqual(files[2:], tidy.apart(error, files))
+        self.assertFalse(tidy.apart(error, files[:1]))
+
+
 class StructureTest(unittest.TestCase):
     def test_guard_follows_the_path(self) -> None:
         good = "#ifndef CORE_A_B_H_\n#define CORE_A_B_H_\n#endif\n"
@@ -52,6 +79,12 @@ class StructureTest(unittest.TestCase):
     def test_a_test_that_sleeps(self) -> None:
         text = "std::this_thread::" + "sleep_for(1s);\n"
         self.assertTrue(list(structure.cpp_violations(Path("core/a_test.cc"), text)))
+
+    def test_a_name_that_nothing_uses(self) -> None:
+        used = "using ::testing::Each;\nEXPECT_THAT(v, Each(1));\n"
+        self.assertFalse(list(structure.cpp_violations(Path("core/a_test.cc"), used)))
+        unused = "using ::testing::Each;\nEXPECT_THAT(v, Eachother(1));\n"
+        self.assertTrue(list(structure.cpp_violations(Path("core/a_test.cc"), unused)))
 
     def test_a_file_that_nothing_compiles(self) -> None:
         self.assertTrue(list(structure.build_violations(Path("core/a.cc"), 'srcs = ["b.cc"]')))

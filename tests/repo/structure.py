@@ -13,6 +13,7 @@ MAX_DEVICE_LINES: Final = 800
 # C++ on a page whose first line names the file that it stands in.
 _SNIPPET: Final = re.compile(r"^```cpp\n// (\S+\.(?:cc|h))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_USING: Final = re.compile(r"^using (?:::)?(?:\w+::)+(\w+);", re.MULTILINE)
 _TODO: Final = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
 # Homes of people and machines do not belong into a repository.
 _MACHINE_PATH: Final = re.compile(r"(?<![\w.$}/])/(root|home|Users)/\w")
@@ -41,6 +42,10 @@ def cpp_violations(path: Path, text: str) -> Iterable[str]:
             yield f"{path}: the first include is not {own_header}"
     if re.search(r"\bsleep_for\b|\bSleepFor\b|\busleep\b", text) and "_test" in path.stem:
         yield f"{path}: a test that sleeps"
+    # clang-tidy says so only of the file that it was started with.
+    for name in _USING.findall(text):
+        if path.suffix == ".cc" and len(re.findall(rf"\b{name}\b", text)) == 1:
+            yield f"{path}: nothing uses {name}"
 
 
 def build_violations(path: Path, build_text: str) -> Iterable[str]:
