@@ -103,9 +103,6 @@ void FairQueue::VisitInOrder(
 
 void FairQueue::Charge(const std::string& client_name, int64_t tokens) {
   Client* client = clients_.at(client_name).get();
-  if (tokens > 0) {
-    present_ = std::max(present_, (*order_.begin())->clock);
-  }
   order_.erase(client);
   client->clock += tokens;
   if (tokens > 0) {
@@ -113,6 +110,8 @@ void FairQueue::Charge(const std::string& client_name, int64_t tokens) {
   }
   order_.insert(client);
 }
+
+void FairQueue::Advance(int64_t clock) { present_ = std::max(present_, clock); }
 
 void FairQueue::ForgetIdle() {
   for (auto client = clients_.begin(); client != clients_.end();) {

@@ -41,6 +41,8 @@ class FairQueue {
   // job `accepts` takes.
   std::optional<JobId> Next(int64_t max_lead, absl::FunctionRef<bool(JobId)> accepts) const;
 
+  // Where the furthest behind stands. Call while it is not empty.
+  int64_t clock() const { return (*order_.begin())->clock; }
   // Where `client` stands, or would if a job of it came now.
   int64_t ClockOf(const std::string& client) const;
   // Clients with a job here, the furthest behind first, until `visit` returns false.
@@ -48,6 +50,8 @@ class FairQueue {
 
   // `client` was served `tokens`, or gives them back where negative. Call while it has a job here.
   void Charge(const std::string& client, int64_t tokens);
+  // A service has begun that was chosen when clock() was `clock`: who comes now starts there.
+  void Advance(int64_t clock);
 
   bool empty() const { return order_.empty(); }
 
@@ -68,7 +72,7 @@ class FairQueue {
 
   absl::flat_hash_map<std::string, std::unique_ptr<Client>> clients_;
   absl::btree_set<Client*, Behind> order_;  // those with jobs
-  int64_t present_ = 0;                     // where the furthest behind stood at the last service
+  int64_t present_ = 0;  // where the furthest behind stood when the last service was chosen
   int64_t first_turn_ = 0;
   int64_t next_turn_ = 0;
 };

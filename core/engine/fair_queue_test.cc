@@ -49,7 +49,11 @@ TEST(FairQueueTest, AClientThatComesBackStartsWhereTheFurthestBehindStands) {
   queue.Add("steady", 1, kBack);
   queue.Add("steady", 2, kBack);
   queue.Charge("steady", 50);
-  queue.Charge("steady", 50);  // the present is at 50 now
+  const int64_t chosen_at = queue.clock();
+  queue.Charge("steady", 50);
+  EXPECT_EQ(queue.ClockOf("late"), 0) << "the second service may still be called off";
+  queue.Advance(chosen_at);
+  EXPECT_EQ(queue.ClockOf("late"), 50);
   queue.Add("late", 3, kBack);
   EXPECT_EQ(queue.Next(), JobId{3});
   queue.Charge("late", 49);

@@ -251,6 +251,7 @@ void Scheduler::TakeJob(JobId id, Turn* turn) {
   turn->jobs.push_back(id);
   turn->tokens += job.taken_tokens;
   turn->device_bytes += job.request.device_bytes;
+  job.taken_at = QueueOf(job).clock();
   QueueOf(job).Charge(job.request.client, job.taken_tokens);
   StopWaiting(id);
 }
@@ -290,6 +291,9 @@ void Scheduler::Return(const Turn& turn) {
 void Scheduler::Launch(const Turn& turn) {
   for (const JobId id : turn.jobs) {
     Job& job = jobs_.at(id);
+    // Not when the turn is taken: that is while another runs, and who comes meanwhile would wait
+    // behind a part that has not begun.
+    QueueOf(job).Advance(job.taken_at);
     job.in_hand = false;
     job.begun = true;
     job.yielded = false;

@@ -136,7 +136,8 @@ class Scheduler {
     bool in_hand = false;      // taken, and neither launched nor returned
     bool yielded = false;      // let others go first; not again before it is launched
     bool waits_whole = false;  // waits, and not for a part
-    int64_t taken_tokens = 0;  // of the turn it was taken for last
+    int64_t taken_tokens = 0;  // of the turn it was taken for last ...
+    int64_t taken_at = 0;      // ... and where the furthest behind stood then
     FairQueue::Place place;
   };
   // What one client has in the queue.

@@ -101,7 +101,7 @@ TEST_F(SchedulerTest, AClientThatWasAwayDoesNotSaveUp) {
     Admit(Job(id, "steady", 10));
   }
   for (int i = 0; i < 20; ++i) {
-    Take();
+    scheduler().Launch(*scheduler().Take(now_));
   }
   for (JobId id = 101; id <= 110; ++id) {
     Admit(Job(id, "late", 10));
@@ -170,6 +170,29 @@ TEST_F(SchedulerTest, ARiderDoesNotRunAway) {
       refill(client, is_rider ? 45 : 5, client == "alone" ? "" : "key");
     }
     ASSERT_LE(served["rider"] - served["alone"], 200) << "round " << round;
+  }
+}
+
+TEST_F(SchedulerTest, WhoComesWhileAPartRunsDoesNotWaitForTheNextOne) {
+  Admit(Job(1, "large", 400));
+  for (int part = 0; part < 2; ++part) {
+    const Turn running = *scheduler().Take(now_);
+    scheduler().Continue(1, 300 - 100 * part);
+    scheduler().Launch(running);
+    const Turn planned = *scheduler().Take(now_);
+    ASSERT_THAT(planned.jobs, ElementsAre(1));
+    const JobId first = 2 + 2 * part;
+    Admit(Job(first, "first" + std::to_string(part), 5));
+    ASSERT_TRUE(scheduler().WouldChange(planned, first));
+    scheduler().Return(planned);
+    const Turn small = *scheduler().Take(now_);
+    ASSERT_THAT(small.jobs, ElementsAre(first));
+    // The part has stepped back once already.
+    Admit(Job(first + 1, "second" + std::to_string(part), 5));
+    scheduler().Launch(small);
+    const Turn next = *scheduler().Take(now_);
+    EXPECT_THAT(next.jobs, ElementsAre(first + 1));
+    scheduler().Launch(next);
   }
 }
 
