@@ -51,8 +51,8 @@ std::unique_ptr<server::Server> StartServer(bool metrics) {
   options.listen = "127.0.0.1:0";
   options.metrics_listen = metrics ? "127.0.0.1:0" : "";
   server::ModelLoader loader;
-  loader.load = [](const server::ModelSource&,
-                   const server::ServerOptions&) -> absl::StatusOr<std::unique_ptr<ModelRunner>> {
+  loader.load = [](const server::ModelSource&, const server::ServerOptions&,
+                   const Replacement*) -> absl::StatusOr<std::unique_ptr<ModelRunner>> {
     return std::make_unique<NoOpRunner>();
   };
   loader.default_batch_tokens = [](absl::string_view) { return int64_t{16'384}; };
