@@ -13,9 +13,8 @@ std::shared_ptr<MessageStream> MessageStream::Open(const std::shared_ptr<grpc::C
                                                    const std::string& method,
                                                    std::unique_ptr<grpc::ClientContext> context,
                                                    Events events) {
-  std::shared_ptr<MessageStream> stream(
-      new MessageStream(std::move(context), std::move(events)),
-      [](MessageStream* owned) { delete owned; });
+  std::shared_ptr<MessageStream> stream(new MessageStream(std::move(context), std::move(events)),
+                                        [](MessageStream* owned) { delete owned; });
   stream->self_ = stream;
   grpc::GenericStub(channel).PrepareBidiStreamingCall(stream->context_.get(), method, {},
                                                       stream.get());

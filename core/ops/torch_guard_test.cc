@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "c10/util/Exception.h"
+#include "core/base/status_details.h"
 #include "gtest/gtest.h"
 
 namespace canopy {
@@ -49,7 +50,10 @@ TEST(TorchGuardTest, StickyCudaErrorsAreUnavailable) {
   for (const char* text :
        {"CUDA error: an illegal memory access was encountered",
         "CUDA error: device-side assert triggered", "CUDA error: unspecified launch failure"}) {
-    EXPECT_EQ(StatusOfText(text), absl::UnavailableError("step: the CUDA device is lost"));
+    const absl::Status status = StatusOfText(text);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(status.message(), "step: the CUDA device is lost");
+    EXPECT_EQ(ErrorReason(status), "DEVICE_LOST");
   }
 }
 
