@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "canopy/v1/types.pb.h"
 #include "client/load/load_result.h"
 
@@ -38,6 +39,9 @@ std::string ReportCsv(const LoadResult& result);
 
 // One file with charts, which loads nothing from elsewhere and runs no script.
 std::string ReportHtml(const LoadResult& result, const ReportContext& context);
+
+// As reports show a time: three decimals, without the unit.
+std::string InMilliseconds(absl::Duration duration);
 
 }  // namespace canopy::client
 

@@ -80,10 +80,6 @@ std::string Number(double value) {
   return text;
 }
 
-std::string Milliseconds(absl::Duration duration) {
-  return absl::StrFormat("%.3f", absl::ToDoubleMilliseconds(duration));
-}
-
 std::string Tile(const std::string& value, const std::string& what) {
   return absl::StrCat("<div class='tile'><b>", value, "</b><span class='dim'>", what,
                       "</span></div>\n");
@@ -97,8 +93,8 @@ std::string Tiles(const LoadResult& result, const ReportContext& context) {
       Tile(Number(result.PerSecond(total.num_candidates(Fate::kAnswered))), "candidates a second");
   tiles += Tile(Number(result.PerSecond(total.input_tokens)), "tokens a second");
   tiles += Tile(Number(result.PerSecond(total.unique_tokens)), "unique tokens a second");
-  tiles += Tile(Milliseconds(total.latency.Quantile(0.5)), "ms, p50");
-  tiles += Tile(Milliseconds(total.latency.Quantile(0.99)), "ms, p99");
+  tiles += Tile(InMilliseconds(total.latency.Quantile(0.5)), "ms, p50");
+  tiles += Tile(InMilliseconds(total.latency.Quantile(0.99)), "ms, p99");
   if (context.has_goal) {
     tiles +=
         Tile(Number(result.PerSecond(total.within_goal)),
@@ -192,16 +188,16 @@ std::string StageBar(const Tally& total) {
   return DrawStackedBar("Where the mean call's time goes", "ms", parts);
 }
 
-std::string LatencyTable(const Tally& total) {
+std::string LatencyHtml(const Tally& total) {
   std::vector<std::string> head = {"ms", "mean"};
   for (const NamedQuantile& named : kQuantiles) {
     head.emplace_back(named.name);
   }
   std::vector<std::vector<std::string>> rows;
   const auto add = [&rows](std::string name, const LatencyHistogram& histogram) {
-    std::vector<std::string> row = {std::move(name), Milliseconds(histogram.mean())};
+    std::vector<std::string> row = {std::move(name), InMilliseconds(histogram.mean())};
     for (const NamedQuantile& named : kQuantiles) {
-      row.push_back(Milliseconds(histogram.Quantile(named.quantile)));
+      row.push_back(InMilliseconds(histogram.Quantile(named.quantile)));
     }
     rows.push_back(std::move(row));
   };
@@ -231,8 +227,8 @@ std::string TargetTable(const LoadResult& result) {
     rows.push_back({target.target.address, absl::StrCat(target.target.share),
                     absl::StrCat(tally.num(Fate::kAnswered)),
                     absl::StrCat(tally.num(Fate::kRefused) + tally.num(Fate::kWrong)),
-                    Milliseconds(tally.latency.Quantile(0.5)),
-                    Milliseconds(tally.latency.Quantile(0.99))});
+                    InMilliseconds(tally.latency.Quantile(0.5)),
+                    InMilliseconds(tally.latency.Quantile(0.99))});
   }
   return Table({"target", "share", "answered", "refused or wrong", "p50 ms", "p99 ms"}, rows);
 }
@@ -271,7 +267,7 @@ std::string ReportHtml(const LoadResult& result, const ReportContext& context) {
       "</p>\n", Problems(result, context), Tiles(result, context), "<div class='charts'>\n",
       DrawLineChart(RateChart(result)), DrawLineChart(LatencyChart(result)),
       DrawLineChart(QuantileChart(total)), StageBar(total), "</div>\n", "<h2>Latencies</h2>\n",
-      LatencyTable(total), "<h2>Ends of calls</h2>\n", CountTable("end", total.outcomes),
+      LatencyHtml(total), "<h2>Ends of calls</h2>\n", CountTable("end", total.outcomes),
       absl::StrFormat("<p class='dim'>%d retries. All calls, warm-up included: %d "
                       "started, %d ended.%s</p>\n",
                       total.retries, result.started, result.ledger.total(),

@@ -14,10 +14,6 @@
 namespace canopy::client {
 namespace {
 
-std::string Milliseconds(absl::Duration duration) {
-  return absl::StrFormat("%.3f", absl::ToDoubleMilliseconds(duration));
-}
-
 std::string LatencyTable(const Tally& tally) {
   std::vector<TextTable::Column> columns = {{"ms", TextTable::Align::kLeft}, {"mean"}};
   for (const NamedQuantile& named : kQuantiles) {
@@ -25,9 +21,9 @@ std::string LatencyTable(const Tally& tally) {
   }
   TextTable table(std::move(columns));
   const auto add = [&table](std::string name, const LatencyHistogram& histogram) {
-    std::vector<std::string> cells = {std::move(name), Milliseconds(histogram.mean())};
+    std::vector<std::string> cells = {std::move(name), InMilliseconds(histogram.mean())};
     for (const NamedQuantile& named : kQuantiles) {
-      cells.push_back(Milliseconds(histogram.Quantile(named.quantile)));
+      cells.push_back(InMilliseconds(histogram.Quantile(named.quantile)));
     }
     table.AddRow(std::move(cells));
   };
@@ -55,6 +51,10 @@ std::string Counts(const std::map<std::string, uint64_t>& counts) {
 
 }  // namespace
 
+std::string InMilliseconds(absl::Duration duration) {
+  return absl::StrFormat("%.3f", absl::ToDoubleMilliseconds(duration));
+}
+
 std::string ReportText(const LoadResult& result, const ReportContext& context) {
   const Tally& total = result.total;
   std::string text = absl::StrCat(LatencyTable(total), "\n");
@@ -74,7 +74,7 @@ std::string ReportText(const LoadResult& result, const ReportContext& context) {
     if (result.targets.size() > 1) {
       absl::StrAppend(&text, "target    ", EscapeForTerminal(target.target.address), ": ",
                       Counts(target.tally.outcomes), "; p99 ",
-                      Milliseconds(target.tally.latency.Quantile(0.99)), " ms\n");
+                      InMilliseconds(target.tally.latency.Quantile(0.99)), " ms\n");
     }
   }
   const Tally& ledger = result.ledger;

@@ -13,7 +13,7 @@
 namespace canopy::client {
 namespace {
 
-constexpr char kMethod[] = "/canopy.v1.Scorer/ScoreStream";
+constexpr char kStreamMethod[] = "/canopy.v1.Scorer/ScoreStream";
 // A server has this long to end a stream on which nothing is left to answer.
 constexpr absl::Duration kLongestFarewell = absl::Seconds(30);
 
@@ -77,7 +77,7 @@ absl::Status StreamSender::Open(Slot* slot) {
     ++num_sessions_;
   }
   session->stream = MessageStream::Open(
-      channel, kMethod, NewContext(options_),
+      channel, kStreamMethod, NewContext(options_),
       {[this, session](grpc::ByteBuffer* message) { Take(session.get(), message); },
        [this, session](const grpc::Status& status) { End(session.get(), ToAbslStatus(status)); }});
   slot->session = std::move(session);

@@ -13,7 +13,7 @@
 namespace canopy::client {
 namespace {
 
-constexpr char kMethod[] = "/canopy.v1.Scorer/Score";
+constexpr char kScoreMethod[] = "/canopy.v1.Scorer/Score";
 
 gpr_timespec DeadlineAfter(absl::Duration duration) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -77,7 +77,7 @@ void UnarySender::Send(std::unique_ptr<LoadCall> call) {
   attempt->call = std::move(call);
   grpc::GenericStub* stub = OpenFor(attempt);
   attempt->reader =
-      stub->PrepareUnaryCall(attempt->context.get(), kMethod, RequestBytes(*attempt->call),
+      stub->PrepareUnaryCall(attempt->context.get(), kScoreMethod, RequestBytes(*attempt->call),
                              &lanes_[lane % lanes_.size()]->queue);
   if (attempt->call->wish != Fate::kAnswered) {
     absl::MutexLock lock(&mutex_);

@@ -5,7 +5,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_details.h"
 #include "core/base/status_macros.h"
 #include "core/engine/job_estimate.h"
 #include "core/engine/job_run.h"
@@ -41,11 +40,6 @@ absl::Status CheckOptions(const Engine::Options& options) {
         absl::StrCat("max_mask_bytes: ", options.max_mask_bytes, " is negative"));
   }
   return absl::OkStatus();
-}
-
-absl::Status UnhealthyError() {
-  return WithErrorReason(
-      absl::UnavailableError("the device was lost; this server must be restarted"), "DEVICE_LOST");
 }
 
 Scheduler::Options SchedulerOptions(const Engine::Options& options) {

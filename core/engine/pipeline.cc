@@ -22,11 +22,6 @@ absl::Status DrainingError() {
   return WithErrorReason(absl::UnavailableError("draining"), "DRAINING");
 }
 
-absl::Status UnhealthyError() {
-  return WithErrorReason(
-      absl::UnavailableError("the device was lost; this server must be restarted"), "DEVICE_LOST");
-}
-
 absl::Status RefusalError(Refusal refusal, const JobRequest& request, const Scheduler& scheduler,
                           const Scheduler::Options& options) {
   switch (refusal) {
@@ -53,6 +48,11 @@ absl::Status RefusalError(Refusal refusal, const JobRequest& request, const Sche
 }
 
 }  // namespace
+
+absl::Status UnhealthyError() {
+  return WithErrorReason(
+      absl::UnavailableError("the device was lost; this server must be restarted"), "DEVICE_LOST");
+}
 
 struct Pipeline::Job {
   const JobId id;

@@ -37,6 +37,9 @@
 
 namespace canopy {
 
+// What jobs end with once the device was lost.
+absl::Status UnhealthyError();
+
 // Thread-safe. The destructor drains.
 class Pipeline {
  public:
