@@ -49,21 +49,20 @@ class TidyTest(unittest.TestCase):
             self.assertEqual(1, len({(path.parent, "_test" in path.stem) for path in unit}))
         self.assertLessEqual(len(units), 5)
 
-    def test_findings_are_no_reason_for_another_unit(self) -> None:
+    def test_warnings_are_no_reason_for_another_unit(self) -> None:
         files = [Path("a.cc"), Path("b.cc")]
-        self.assertFalse(tidy.apart("./b.cc:1:2: error: found [bugprone-x,-warnings]", files))
+        self.assertFalse(tidy.apart("./b.cc:1:2: warning: found", files))
 
     def test_a_file_that_does_not_compile_after_others_goes_apart(self) -> None:
         files = [Path("a.cc"), Path("b.cc"), Path("c.cc")]
-        error = "error: redefinition of 'x' [clang-diagnostic-error]"
+        error = "error: redefinition of 'x'"
         self.assertEqual([files[1]], tidy.apart(f"./b.cc:1:2: {error}", files))
         self.assertEqual([files[1]], tidy.apart(f"{tidy.ROOT}/b.cc:1:2: {error}", files))
 
     def test_an_error_in_a_header_halves_the_unit(self) -> None:
         files = [Path("a.cc"), Path("b.cc"), Path("c.cc"), Path("d.cc")]
-        error = "./h.h:1:2: error: reference to 'x' is ambiguous [clang-diagnostic-error]"
+        error = "./h.h:1:2: error: reference to 'x' is ambiguous"
         self.assertEqual(files[2:], tidy.apart(error, files))
-        self.assertFalse(tidy.apart(error, files[:1]))
 
 
 class StructureTest(unittest.TestCase):

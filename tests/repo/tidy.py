@@ -10,8 +10,9 @@ import re
 import subprocess
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -63,41 +64,63 @@ def groups(paths: Iterable[Path]) -> list[list[Path]]:
     return sorted(split, key=len, reverse=True)
 
 
-COMPILER_ERROR: Final = re.compile(r"^(\S+?):\d+:\d+: error: .*\[clang-diagnostic-error", re.M)
+COMPILER_ERROR: Final = re.compile(r"^(\S+?):\d+:\d+: (?:fatal )?error: ", re.M)
 
 
 def apart(output: str, files: list[Path]) -> list[Path]:
-    """Those of the files that go into another unit: none when all of this one was compiled."""
+    """Those of the files that go into another unit: none when the compiler has no error."""
     broken = set(COMPILER_ERROR.findall(output))
-    if not broken or len(files) == 1:
+    if not broken:
         return []
     named = [path for path in files[1:] if {str(path), f"./{path}", f"{ROOT}/{path}"} & broken]
     # The error may be in a header that a later file includes.
     return named or files[len(files) // 2 :]
 
 
-def tidy(files: list[Path], flags: list[str]) -> list[str]:
-    """What clang-tidy says about these files, which it reads as one where that compiles."""
+@contextmanager
+def unit_of(files: list[Path]) -> Iterator[str]:
+    """A source that stands for these files."""
     with tempfile.TemporaryDirectory() as folder:
         unit = Path(folder) / "unit.cc"
         unit.write_text("".join(f'#include "{path}"\n' for path in files), encoding="utf-8")
-        source = str(unit) if len(files) > 1 else str(files[0])
-        command = ["clang-tidy", "--quiet", "--config-file=.clang-tidy", CHECKS, source, "--"]
-        done = subprocess.run(
-            [*command, *flags], cwd=ROOT, capture_output=True, text=True, check=False
+        yield str(unit) if len(files) > 1 else str(files[0])
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command at the root."""
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def units(files: list[Path], flags: list[str]) -> list[list[Path]]:
+    """The files in as few units as they compile in; the compiler alone is quick about it."""
+    if len(files) == 1:
+        return [files]
+    with unit_of(files) as source:
+        compiled = run("clang++", "-fsyntax-only", "-w", *flags, source)
+    others = apart(compiled.stderr, files)
+    if not others:
+        return [files]
+    return units([path for path in files if path not in others], flags) + units(others, flags)
+
+
+def tidy(files: list[Path], flags: list[str]) -> list[str]:
+    """What clang-tidy says about these files, which it reads as one."""
+    with unit_of(files) as source:
+        done = run(
+            "clang-tidy", "--quiet", "--config-file=.clang-tidy", CHECKS, source, "--", *flags
         )
     if done.returncode == 0:
         return []
     output = (done.stdout + done.stderr).rstrip()
-    others = apart(output, files)
-    if not others:
-        return [f"$ clang-tidy {' '.join(map(str, files))}\n{output}"]
-    return tidy([path for path in files if path not in others], flags) + tidy(others, flags)
+    return [f"$ clang-tidy {' '.join(map(str, files))}\n{output}"]
 
 
 def clang_tidy() -> list[str]:
     """The findings in every .cc file; the checks are in .clang-tidy."""
     flags = compiler_flags()
+
+    def findings(group: list[Path]) -> list[str]:
+        return [line for unit in units(group, flags) for line in tidy(unit, flags)]
+
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        found = pool.map(lambda files: tidy(files, flags), groups(source_files(".cc")))
-        return [line for lines in found for line in lines]
+        return [line for lines in pool.map(findings, groups(source_files(".cc"))) for line in lines]
