@@ -56,7 +56,7 @@ grpc::Status Refusal(grpc::StatusCode code, const Detail& detail) {
 
 class LoadDriverTest : public ::testing::Test {
  protected:
-  LoadDriverTest() : pool_(MakePool()) {
+  LoadDriverTest() : pool_(HashPool()) {
     server_.score = Answer;
     options_.targets = {{server_.target(), 1}};
     options_.clients = 4;
@@ -64,18 +64,6 @@ class LoadDriverTest : public ::testing::Test {
     options_.max_requests = 40;
     options_.client.initial_backoff = absl::Milliseconds(1);
     options_.latency_goal = kForever;
-  }
-
-  static RequestPool MakePool() {
-    PoolOptions options;
-    options.requests_per_shape = 6;
-    options.vocab_size = 1'000;
-    options.max_path_tokens = 2'048;
-    auto pool = RequestPool::FromMix(*ParseMix("2x3:5+4"), options);
-    for (size_t i = 0; i < pool->size(); ++i) {
-      pool->at(i).expected = HashAnswer(pool->at(i).request);
-    }
-    return *std::move(pool);
   }
 
   LoadResult Run() {

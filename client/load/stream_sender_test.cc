@@ -45,7 +45,7 @@ grpc::Status Stall(Stream* stream) {
 
 class StreamSenderTest : public ::testing::Test {
  protected:
-  StreamSenderTest() : pool_(MakePool()) {
+  StreamSenderTest() : pool_(HashPool()) {
     server_.score = Answer;
     options_.rpc = LoadRpc::kStream;
     options_.targets = {{server_.target(), 1}};
@@ -55,18 +55,6 @@ class StreamSenderTest : public ::testing::Test {
     options_.max_requests = 200;
     options_.client.initial_backoff = absl::Milliseconds(1);
     options_.verify = true;
-  }
-
-  static RequestPool MakePool() {
-    PoolOptions options;
-    options.requests_per_shape = 6;
-    options.vocab_size = 1'000;
-    options.max_path_tokens = 2'048;
-    auto pool = RequestPool::FromMix(*ParseMix("2x3:5+4"), options);
-    for (size_t i = 0; i < pool->size(); ++i) {
-      pool->at(i).expected = HashAnswer(pool->at(i).request);
-    }
-    return *std::move(pool);
   }
 
   LoadResult Run() {

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_check import MODELS, Case, Sizes, encode, make_case, paths_of
-from transformers import AutoConfig, AutoModel
+from gpu_check import MODELS, Case, Sizes, decoder_config, encode, make_case, paths_of
+from transformers import AutoModel
 
 # As in encode_benchmark.cc.
 CASES: dict[str, Sizes] = {
@@ -36,21 +36,8 @@ AIMS = [("wide", "transformers", 10.0), ("small", "transformers", 1.0), ("alone"
 
 def make_model(name: str) -> Any:
     """The decoder of the benchmark's config, with random weights."""
-    family, hidden, intermediate, layers, query_heads, kv_heads, head_dim, vocabulary = MODELS[name]
-    config = AutoConfig.for_model(
-        family,
-        vocab_size=vocabulary,
-        hidden_size=hidden,
-        intermediate_size=intermediate,
-        num_hidden_layers=layers,
-        num_attention_heads=query_heads,
-        num_key_value_heads=kv_heads,
-        head_dim=head_dim,
-        max_position_embeddings=4096,
-        rope_parameters={"rope_theta": 1000000.0, "rope_type": "default"},
-    )
     torch.manual_seed(0)
-    return AutoModel.from_config(config).float().eval()
+    return AutoModel.from_config(decoder_config(name)).float().eval()
 
 
 def run_benchmark(binary: str) -> dict[str, tuple[float, str]]:

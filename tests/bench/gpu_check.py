@@ -133,11 +133,10 @@ def paths_of(case: Case) -> list[list[int]]:
     return [item["prefix"] + suffix for item in case for suffix in item["candidates"]]
 
 
-def make_checkpoint(name: str, folder: Path) -> None:
-    """Random weights as they are after initialisation, with norms that are not all one."""
+def decoder_config(name: str) -> Any:
+    """The configuration of one of MODELS."""
     family, hidden, intermediate, layers, query_heads, kv_heads, head_dim, vocabulary = MODELS[name]
-    torch.manual_seed(0)
-    config = AutoConfig.for_model(
+    return AutoConfig.for_model(
         family,
         vocab_size=vocabulary,
         hidden_size=hidden,
@@ -151,7 +150,12 @@ def make_checkpoint(name: str, folder: Path) -> None:
         tie_word_embeddings=True,
         **SETTINGS.get(family, {}),
     )
-    model: Any = AutoModelForCausalLM.from_config(config)
+
+
+def make_checkpoint(name: str, folder: Path) -> None:
+    """Random weights as they are after initialisation, with norms that are not all one."""
+    torch.manual_seed(0)
+    model: Any = AutoModelForCausalLM.from_config(decoder_config(name))
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             if "norm" in key:

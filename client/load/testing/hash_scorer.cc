@@ -1,7 +1,9 @@
 #include "client/load/testing/hash_scorer.h"
 
 #include <cstdint>
+#include <utility>
 
+#include "client/load/shapes.h"
 #include "client/token_ids.h"
 
 namespace canopy::client {
@@ -42,6 +44,19 @@ v1::Model HashModel() {
   model.set_vocab_size(1'000);
   model.set_max_path_tokens(2'048);
   return model;
+}
+
+RequestPool HashPool() {
+  const v1::Model model = HashModel();
+  PoolOptions options;
+  options.requests_per_shape = 6;
+  options.vocab_size = model.vocab_size();
+  options.max_path_tokens = model.max_path_tokens();
+  auto pool = RequestPool::FromMix(*ParseMix("2x3:5+4"), options);
+  for (size_t i = 0; i < pool->size(); ++i) {
+    pool->at(i).expected = HashAnswer(pool->at(i).request);
+  }
+  return *std::move(pool);
 }
 
 }  // namespace canopy::client

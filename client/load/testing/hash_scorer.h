@@ -4,6 +4,7 @@
 #define CLIENT_LOAD_TESTING_HASH_SCORER_H_
 
 #include "canopy/v1/scorer.pb.h"
+#include "client/load/request_pool.h"
 
 namespace canopy::client {
 
@@ -12,6 +13,9 @@ v1::ScoreResponse HashAnswer(const v1::ScoreRequest& request);
 
 // A model of 1,000 tokens and paths of up to 2,048.
 v1::Model HashModel();
+
+// Six requests of two questions with three candidates, each with its right answer.
+RequestPool HashPool();
 
 }  // namespace canopy::client
 
