@@ -158,6 +158,7 @@ TEST_F(TorchReloadTest, AnswersAreThoseOfAServerStartedWithEachCheckpoint) {
     backends.push_back(Backend::kFused);
   }
   std::vector<std::vector<float>> before;
+  before.reserve(backends.size());
   for (const Backend backend : backends) {
     before.push_back(Scores(engine_.get(), backend));
   }
