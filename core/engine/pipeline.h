@@ -9,7 +9,8 @@
 //   any other              RunOnDevice: a piece of work for the device thread between forwards
 //
 // While the device is busy, the forward in the place before it may still change: it grows when a
-// job arrives that can share it, and a part of a large job lets a small job go first.
+// job arrives that can share it, and a part of a large job lets a small job go first. While it is
+// idle, or its forwards are shorter than a hand-over, the device thread plans for itself.
 #ifndef CORE_ENGINE_PIPELINE_H_
 #define CORE_ENGINE_PIPELINE_H_
 
@@ -80,7 +81,10 @@ class Pipeline {
   bool MayRevise() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return pending_.has_value() && !device_idle_;
   }
-  bool ShouldPlan() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ShouldPlan() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return (plan_wanted_ && !pending_.has_value()) || (revise_ && planned_ != nullptr);
+  }
+  void PlanTurn() ABSL_LOCKS_EXCLUDED(mutex_);
   std::unique_ptr<Planned> TakeTurn(std::vector<Ended>* ended)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status BuildForward(Planned* planned);
@@ -128,8 +132,9 @@ class Pipeline {
   std::deque<DeviceWork*> device_work_ ABSL_GUARDED_BY(mutex_);  // waits; owned by its callers
   bool work_had_last_ ABSL_GUARDED_BY(mutex_) = false;           // a forward that waits goes next
   bool device_idle_ ABSL_GUARDED_BY(mutex_) = false;
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;    // a forward is on the device
-  int64_t delivering_ ABSL_GUARDED_BY(mutex_) = 0;  // answers on their way to their callers
+  bool plan_ahead_ ABSL_GUARDED_BY(mutex_) = false;  // the device is busy for long enough
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;     // a forward is on the device
+  int64_t delivering_ ABSL_GUARDED_BY(mutex_) = 0;   // answers on their way to their callers
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   TimePoint alarm_at_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();

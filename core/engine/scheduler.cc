@@ -104,12 +104,14 @@ bool Scheduler::IsHopeless(const JobRequest& request, TimePoint now) const {
     return false;
   }
   const int64_t ahead = TokensAhead(request);
-  if (ahead == 0) {
-    return false;
-  }
-  const double needed =
-      static_cast<double>(ahead + request.tokens) * recent_seconds_ / recent_tokens_;
-  return needed > kDeadlineShare * std::chrono::duration<double>(request.deadline - now).count();
+  return ahead > 0 && Forecast(ahead + request.tokens) >
+                          kDeadlineShare * std::chrono::duration<double>(request.deadline - now);
+}
+
+std::chrono::duration<double> Scheduler::Forecast(int64_t tokens) const {
+  return recent_seconds_ <= 0 ? std::chrono::duration<double>::max()
+                              : std::chrono::duration<double>(static_cast<double>(tokens) *
+                                                              recent_seconds_ / recent_tokens_);
 }
 
 // The time in which half of what waits will have left.
@@ -117,8 +119,7 @@ microseconds Scheduler::RetryDelay() const {
   if (recent_seconds_ <= 0) {
     return kUnknownRetryDelay;
   }
-  const auto waiting = static_cast<double>(waiting_tokens_[0] + waiting_tokens_[1]);
-  const double seconds = waiting / 2 * recent_seconds_ / recent_tokens_;
+  const double seconds = Forecast(waiting_tokens_[0] + waiting_tokens_[1]).count() / 2;
   const double limited = std::min(seconds * 1e6, static_cast<double>(kMaxRetryDelay.count()));
   return std::max(kMinRetryDelay, microseconds(static_cast<int64_t>(limited)));
 }

@@ -112,6 +112,9 @@ class Scheduler {
   // deadlines.
   void RecordForward(int64_t tokens, std::chrono::duration<double> duration);
 
+  // How long the device takes for `tokens`, by what was recorded lately; max = not known yet.
+  std::chrono::duration<double> Forecast(int64_t tokens) const;
+
   // Whether taking again would give `turn` company or let others go before its large job. A hint.
   bool WouldChange(const Turn& turn, JobId arrived) const;
 

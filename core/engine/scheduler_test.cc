@@ -435,6 +435,17 @@ TEST_F(SchedulerTest, RetryDelaysFollowTheDrainRate) {
   EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(5'000'000));
 }
 
+TEST_F(SchedulerTest, ForecastsFollowRecentForwards) {
+  using Seconds = std::chrono::duration<double>;
+  EXPECT_EQ(scheduler().Forecast(1), Seconds::max()) << "nothing is known yet";
+  scheduler().RecordForward(100, std::chrono::milliseconds(50));
+  EXPECT_DOUBLE_EQ(scheduler().Forecast(300).count(), 0.150);
+  for (int i = 0; i < 200; ++i) {
+    scheduler().RecordForward(100, std::chrono::milliseconds(10));
+  }
+  EXPECT_NEAR(scheduler().Forecast(300).count(), 0.030, 0.001) << "the past fades";
+}
+
 TEST_F(SchedulerTest, ADeadlineThatCannotBeMetIsRefused) {
   scheduler().RecordForward(100, std::chrono::milliseconds(100));
   JobRequest hurried = Job(1, "a", 10);
