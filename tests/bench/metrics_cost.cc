@@ -17,6 +17,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/integration/test_server.h"
@@ -200,6 +201,8 @@ void Measure() {
 
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
+  // As the server does.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   canopy::testing::Measure();
   return EXIT_SUCCESS;
 }
