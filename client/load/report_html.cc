@@ -50,6 +50,7 @@ svg { width: 100%; height: auto; display: block; } svg text { font-size: 11px; f
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 3px 12px; border-bottom: 1px solid var(--edge); }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
+.texts th, .texts td { text-align: left; }
 </style></head><body>
 )";
 
@@ -278,8 +279,8 @@ std::string ReportHtml(const LoadResult& result, const ReportContext& context) {
   for (const auto& [name, value] : context.settings) {
     settings.push_back({absl::StrCat("--", name), value});
   }
-  absl::StrAppend(&html, "<h2>Flags</h2>\n", Table({"flag", "value"}, settings),
-                  "</body></html>\n");
+  absl::StrAppend(&html, "<h2>Flags</h2>\n<div class='texts'>", Table({"flag", "value"}, settings),
+                  "</div></body></html>\n");
   return html;
 }
 
