@@ -83,7 +83,7 @@ class LoadCall final : public CallReactor {
 
   absl::Status CheckWanted() const {
     if (service_.draining_.load()) {
-      return WithErrorReason(absl::UnavailableError("this server is shutting down"), "DRAINING");
+      return DrainingError();
     }
     return cancelled() ? absl::CancelledError("the caller is gone") : absl::OkStatus();
   }

@@ -7,6 +7,10 @@
 
 namespace canopy::server {
 
+absl::Status DrainingError() {
+  return WithErrorReason(absl::UnavailableError("this server is shutting down"), "DRAINING");
+}
+
 void CallGate::Open(ServingState state) {
   absl::MutexLock lock(&mutex_);
   state_ = std::make_unique<const ServingState>(std::move(state));
@@ -38,7 +42,7 @@ void CallGate::RemoveDrainWatcher(const void* watcher) {
 absl::StatusOr<const ServingState*> CallGate::Enter() {
   absl::MutexLock lock(&mutex_);
   if (draining_) {
-    return WithErrorReason(absl::UnavailableError("this server is shutting down"), "DRAINING");
+    return DrainingError();
   }
   if (state_ == nullptr) {
     return WithErrorReason(absl::UnavailableError("this server is still loading its models"),

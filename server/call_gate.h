@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -21,6 +22,9 @@ struct ServingState {
   Engine* engine = nullptr;
   LimitMap limits;  // in force, for GetModel
 };
+
+// What a call ends with that a drain does not let in.
+absl::Status DrainingError();
 
 // Loading when made. Thread-safe.
 class CallGate {

@@ -43,13 +43,8 @@ void CallReactor::Answer(const absl::Status& status) {
   if (context_.request_log.Wants(error)) {
     Log(error);
   }
-  CallGate& gate = context_.gate;
-  const bool entered = entered_;
   writer_.Started();
   Finish(error.status);
-  if (entered) {
-    gate.Leave();
-  }
 }
 
 void CallReactor::Log(const WireError& error) {
@@ -69,6 +64,14 @@ void CallReactor::OnCancel() {
   cancelled_.store(true);
   context_.metrics.CallAbandoned(method_);
   Abandoned();
+}
+
+// A drain waits for this: the answer is written.
+void CallReactor::OnDone() {
+  if (entered_) {
+    context_.gate.Leave();
+  }
+  delete this;
 }
 
 absl::string_view FindMetadata(const grpc::CallbackServerContext& call, const char* key) {

@@ -50,7 +50,7 @@ class CallReactor : public grpc::ServerUnaryReactor {
  private:
   void Log(const WireError& error);
   void OnCancel() override;
-  void OnDone() override { delete this; }
+  void OnDone() override;
 
   const Method method_;
   grpc::CallbackServerContext& call_;

@@ -4,9 +4,13 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utility>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace canopy::server {
 namespace {
@@ -19,6 +23,14 @@ bool IsScarce(int fd) {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
          static_cast<rlim_t>(fd) + kReservedDescriptors >= limit.rlim_cur;
+}
+
+constexpr absl::Duration kClosePollInterval = absl::Milliseconds(1);
+
+// No other socket has it; 0 = closed.
+ino_t InodeOf(int fd) {
+  struct stat file {};
+  return fstat(fd, &file) == 0 ? file.st_ino : 0;
 }
 
 }  // namespace
@@ -50,6 +62,21 @@ void ConnectionAcceptor::Stop() {
   }
 }
 
+void ConnectionAcceptor::EndConnections(std::chrono::steady_clock::time_point deadline) {
+  const auto forget_closed = [this] {
+    absl::erase_if(connections_,
+                   [](const auto& entry) { return InodeOf(entry.first) != entry.second; });
+  };
+  forget_closed();
+  for (const auto& [fd, inode] : connections_) {
+    (void)shutdown(fd, SHUT_WR);
+  }
+  while (!connections_.empty() && std::chrono::steady_clock::now() < deadline) {
+    absl::SleepFor(kClosePollInterval);
+    forget_closed();
+  }
+}
+
 void ConnectionAcceptor::Loop() {
   for (int fd = socket_->Accept(); fd >= 0; fd = socket_->Accept()) {
     if (IsScarce(fd)) {
@@ -62,6 +89,7 @@ void ConnectionAcceptor::Loop() {
     // Small answers must not wait for an acknowledgement; gRPC sets this on its own sockets only.
     const int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    connections_[fd] = InodeOf(fd);
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.listener_fd = socket_->fd();
     connection.fd = fd;

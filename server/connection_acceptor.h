@@ -5,11 +5,15 @@
 #ifndef SERVER_CONNECTION_ACCEPTOR_H_
 #define SERVER_CONNECTION_ACCEPTOR_H_
 
+#include <sys/types.h>
+
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/server_builder.h"
 #include "server/listen_socket.h"
@@ -36,6 +40,11 @@ class ConnectionAcceptor {
   // Closes the socket: later connections are refused by the system. May be repeated.
   void Stop();
 
+  // After Stop. Tells the clients that nothing comes any more on their connections, behind what
+  // gRPC has written, and waits until they have closed them too, until `deadline` at most. Calls in
+  // flight end there as with a server that is gone: UNAVAILABLE.
+  void EndConnections(std::chrono::steady_clock::time_point deadline);
+
  private:
   void Loop();
 
@@ -43,6 +52,9 @@ class ConnectionAcceptor {
   std::unique_ptr<ListenSocket> socket_;  // null once stopped
   const std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> sink_;
   const std::function<void()> refused_;
+  // By descriptor, which gRPC owns and may have closed: it is still the same socket while it has
+  // this inode. The thread's until it has ended.
+  absl::flat_hash_map<int, ino_t> connections_;
   std::thread thread_;  // last: it uses everything above
 };
 

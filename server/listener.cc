@@ -68,10 +68,14 @@ absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Ser
   return listener;
 }
 
-void Listener::Shutdown(std::chrono::milliseconds grace) {
+// gRPC's own shutdown drops what comes until clients have heard of it, and tells them that they
+// cancelled it. So it begins when nobody can hear it any more.
+void Listener::Shutdown(std::chrono::steady_clock::time_point deadline) {
   if (acceptor != nullptr) {
     acceptor->Stop();
-    server->Shutdown(std::chrono::system_clock::now() + grace);
+    acceptor->EndConnections(deadline);
+    server->Shutdown(std::chrono::system_clock::now() +
+                     (deadline - std::chrono::steady_clock::now()));
   }
 }
 

@@ -32,9 +32,9 @@ struct Listener {
 
   // HOST:PORT with the bound port; '' = not started.
   std::string address() const { return acceptor == nullptr ? "" : acceptor->address(); }
-  // Takes no more connections, ends those that are open, and cancels calls that are still in flight
-  // after `grace`. Returns when all calls have ended.
-  void Shutdown(std::chrono::milliseconds grace);
+  // Takes no more connections and ends those that are open, which cancels calls that are still in
+  // flight, at `deadline` at the latest. Returns when all calls have ended.
+  void Shutdown(std::chrono::steady_clock::time_point deadline);
 };
 
 // Starts to answer calls to `service` (not owned, null = none) and to the health service.

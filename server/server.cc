@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/logging.h"
 #include "core/base/memory_use.h"
 #include "core/base/status_macros.h"
@@ -14,8 +15,11 @@
 namespace canopy::server {
 namespace {
 
-// For health watchers and cancelled calls, once scoring has ended.
+// For clients to close their connections, once scoring has ended.
 constexpr auto kShutdownGrace = std::chrono::seconds(1);
+// For clients to read the last answers: a connection that is closed on its client while that still
+// sends loses what the client has not read.
+constexpr absl::Duration kLastAnswersTime = absl::Milliseconds(100);
 // A request of the Admin service is three short strings.
 constexpr int kMaxAdminRequestBytes = 64 << 10;
 
@@ -177,10 +181,14 @@ bool Server::Drain(absl::Duration timeout) {
   SetReady(false);
   gate_.StartDraining();
   const bool finished = gate_.AwaitIdle(timeout);
+  if (finished) {
+    absl::SleepFor(std::min(timeout, kLastAnswersTime));
+  }
   // Ends the connections; what is still in flight is cancelled.
-  scoring_listener_.Shutdown(kShutdownGrace);
-  health_listener_.Shutdown(kShutdownGrace);
-  admin_listener_.Shutdown(kShutdownGrace);
+  const auto deadline = std::chrono::steady_clock::now() + kShutdownGrace;
+  scoring_listener_.Shutdown(deadline);
+  health_listener_.Shutdown(deadline);
+  admin_listener_.Shutdown(deadline);
   return finished;
 }
 

@@ -38,6 +38,7 @@ StreamCall::StreamCall(grpc::CallbackServerContext* call, ServiceContext* contex
     : context_(*context),
       caller_{call->peer(), DeadlineOf(*call)},
       traceparent_(context->request_log.on() ? FindMetadata(*call, kTraceparentKey) : ""),
+      entered_(context->gate.Enter().ok()),
       writer_(&context->writes, [call] { call->TryCancel(); }) {
   context_.metrics.CallStarted(Method::kScoreStream);
   context_.gate.AddDrainWatcher(this, [this] { OnDrain(); });
@@ -50,14 +51,11 @@ bool StreamCall::MayRead() const {
          unanswered_ < context_.max_stream_in_flight;
 }
 
-grpc::Status StreamCall::FinalStatus() const {
+absl::Status StreamCall::FinalStatus() const {
   if (abandoned_) {
-    return {grpc::StatusCode::CANCELLED, "the caller is gone"};
+    return absl::CancelledError("the caller is gone");
   }
-  if (draining_ && !client_finished_) {
-    return {grpc::StatusCode::UNAVAILABLE, "this server is shutting down"};
-  }
-  return grpc::Status::OK;
+  return draining_ && !client_finished_ ? DrainingError() : absl::OkStatus();
 }
 
 // Calls of gRPC come back on other threads, and so only once the lock is free.
@@ -76,9 +74,9 @@ void StreamCall::Proceed() {
   }
   if (unanswered_ == 0 && (client_finished_ || abandoned_ || draining_)) {
     finished_ = true;
-    const grpc::Status status = FinalStatus();
-    context_.metrics.CallFinished(Method::kScoreStream, status.error_code(), "");
-    Finish(status);
+    const WireError end = ToWireError(FinalStatus());
+    context_.metrics.CallFinished(Method::kScoreStream, end.status.error_code(), end.reason);
+    Finish(end.status);
   }
 }
 
@@ -261,6 +259,9 @@ void StreamCall::OnDone() {
   {
     // Whoever called Finish may still hold it.
     absl::MutexLock lock(&mutex_);
+  }
+  if (entered_) {
+    context_.gate.Leave();
   }
   delete this;
 }

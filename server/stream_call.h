@@ -38,7 +38,7 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // An answer on its way out.
   struct Answer {
     grpc::ByteBuffer bytes;
-    bool entered = false;             // holds a place at the gate
+    bool entered = false;             // holds a place of its own at the gate
     std::shared_ptr<ScoreWork> work;  // holds the memory's pledge; null for most errors
   };
 
@@ -61,11 +61,12 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // What comes next, if anything does: to write, to read, to finish.
   void Proceed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  grpc::Status FinalStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status FinalStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   ServiceContext& context_;
   const Caller caller_;
   const std::string traceparent_;  // '' when nothing is logged
+  const bool entered_;             // holds a place at the gate until its own end is written
   WriteWatch::Writer writer_;
   grpc::ByteBuffer read_buffer_;  // gRPC's while a read is under way
 
