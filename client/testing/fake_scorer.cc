@@ -6,12 +6,20 @@
 #include "grpcpp/server_builder.h"
 
 namespace canopy::client {
+namespace {
+
+// How long a thread of gRPC's may sleep through the server's end: by default 10 s, and it now and
+// then does.
+constexpr int kMaxSleepMs = 50;
+
+}  // namespace
 
 FakeScorer::FakeScorer() {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
   builder.SetMaxReceiveMessageSize(-1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC, kMaxSleepMs);
   builder.RegisterService(this);
   builder.RegisterService(&admin_);
   server_ = builder.BuildAndStart();
