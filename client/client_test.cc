@@ -86,22 +86,45 @@ class ClientTest : public ::testing::Test {
 TEST_F(ClientTest, SendsTheTraceOfTheCallerOrNothing) {
   constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
   std::string sent;
-  server_.score = [&sent](grpc::ServerContext* context, const v1::ScoreRequest& /*request*/,
-                          v1::ScoreResponse* response) {
-    const auto& metadata = context->client_metadata();
+  const auto keep = [&sent](const grpc::ServerContext& context) {
+    const auto& metadata = context.client_metadata();
     const auto found = metadata.find("traceparent");
     sent =
         found == metadata.end() ? "none" : std::string(found->second.data(), found->second.size());
+  };
+  server_.score = [&keep](grpc::ServerContext* context, const v1::ScoreRequest& /*request*/,
+                          v1::ScoreResponse* response) {
+    keep(*context);
     *response = SampleResponse();
     return grpc::Status::OK;
   };
-  const auto client = Client::Create(options_);
-  ASSERT_TRUE(client.ok());
-  EXPECT_TRUE((*client)->Score(SampleRequest(), {kTraceparent}).ok());
+  server_.explain = [&keep](grpc::ServerContext* context, const v1::ExplainRequest& /*request*/,
+                            v1::ExplainResponse* response) {
+    keep(*context);
+    *response = SampleExplanation();
+    return grpc::Status::OK;
+  };
+  const auto client = NewClient();
+  EXPECT_TRUE(client->Score(SampleRequest(), {kTraceparent}).ok());
   EXPECT_EQ(sent, kTraceparent);
-  EXPECT_TRUE((*client)->Score(SampleRequest()).ok());
+  EXPECT_TRUE(client->Score(SampleRequest()).ok());
   EXPECT_EQ(sent, "none");
-  EXPECT_TRUE(absl::IsInvalidArgument((*client)->Score(SampleRequest(), {"00-\n"}).status()));
+  v1::ExplainRequest explain;
+  *explain.mutable_request() = SampleRequest();
+  EXPECT_TRUE(client->Explain(explain, {kTraceparent}).ok());
+  EXPECT_EQ(sent, kTraceparent);
+
+  const int calls = server_.num_calls();
+  const std::string good = kTraceparent;
+  for (const std::string& bad :
+       {std::string("00-\n"), good.substr(1), good + "0", good.substr(1) + "\n",
+        good.substr(1) + "F", good.substr(1) + "g", good.substr(1) + "/", good.substr(1) + ":",
+        good.substr(1) + "`"}) {
+    const absl::Status status = client->Score(SampleRequest(), {bad}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("traceparent"));
+  }
+  EXPECT_EQ(server_.num_calls(), calls) << "nothing is sent";
 }
 
 TEST_F(ClientTest, ReturnsTheServersAnswer) {
