@@ -18,6 +18,7 @@
 #include "core/engine/engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/answer.h"
 #include "tests/testing/fake_runner.h"
 
 namespace canopy {
@@ -32,16 +33,9 @@ using testing::FakeScore;
 constexpr int32_t kPoison = 950;
 
 // One submitted job.
-struct Call {
+struct Call : testing::Answer {
   std::shared_ptr<const PathBatch> batch;
   JobId id = 0;
-  Notification answered;
-  absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
-
-  const absl::StatusOr<ScoreResult>& Await() {
-    answered.WaitForNotification();
-    return result;
-  }
 };
 
 class BatchingTest : public ::testing::Test {
@@ -98,12 +92,7 @@ class BatchingTest : public ::testing::Test {
     auto call = std::make_unique<Call>();
     call->batch = job.batch;
     job.id = call->id = engine_->NewJobId();
-    const absl::Status submitted =
-        engine_->Submit(std::move(job), [call = call.get()](absl::StatusOr<ScoreResult> result) {
-          ASSERT_FALSE(call->answered.HasBeenNotified()) << "answered twice";
-          call->result = std::move(result);
-          call->answered.Notify();
-        });
+    const absl::Status submitted = engine_->Submit(std::move(job), call->callback());
     EXPECT_TRUE(submitted.ok()) << submitted;
     return call;
   }
@@ -454,16 +443,10 @@ TEST_F(BatchingTest, TenThousandThatNobodyWaitsForAreNeverLaunched) {
     Call* call = calls.back().get();
     job.id = call->id = engine_->NewJobId();
     // A slow machine may come too late for the deadline.
-    const absl::Status submitted =
-        engine_->Submit(std::move(job), [call](absl::StatusOr<ScoreResult> result) {
-          ASSERT_FALSE(call->answered.HasBeenNotified()) << "answered twice";
-          call->result = std::move(result);
-          call->answered.Notify();
-        });
+    const absl::Status submitted = engine_->Submit(std::move(job), call->callback());
     if (!submitted.ok()) {
       EXPECT_TRUE(absl::IsDeadlineExceeded(submitted)) << submitted;
-      call->result = submitted;
-      call->answered.Notify();
+      call->callback()(submitted);
     }
   }
   std::vector<JobId> without_deadline;

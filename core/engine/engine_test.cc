@@ -13,37 +13,19 @@
 #include "core/tree/route_costs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/answer.h"
 #include "tests/testing/fake_runner.h"
 
 namespace canopy {
 namespace {
 
+using testing::Answer;
 using testing::FakeControls;
 using testing::FakeModelInfo;
 using testing::FakeRunner;
 using testing::FakeScore;
 using testing::FakeVector;
 using ::testing::HasSubstr;
-
-// A job's answer, waited for.
-class Answer {
- public:
-  Engine::Callback callback() {
-    return [this](absl::StatusOr<ScoreResult> result) {
-      ASSERT_FALSE(done_.HasBeenNotified()) << "answered twice";
-      result_ = std::move(result);
-      done_.Notify();
-    };
-  }
-  const absl::StatusOr<ScoreResult>& Await() {
-    done_.WaitForNotification();
-    return result_;
-  }
-
- private:
-  Notification done_;
-  absl::StatusOr<ScoreResult> result_ = absl::UnknownError("not answered");
-};
 
 class EngineTest : public ::testing::Test {
  protected:

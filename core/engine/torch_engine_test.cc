@@ -23,6 +23,7 @@
 #include "core/tree/path_batch.h"
 #include "core/tree/route_costs.h"
 #include "gtest/gtest.h"
+#include "tests/testing/answer.h"
 #include "tests/testing/gate.h"
 
 namespace canopy {
@@ -99,16 +100,6 @@ class RoutedRunner final : public ModelRunner {
   std::shared_ptr<const ModelInfo> info_;
 };
 
-struct Call {
-  Notification answered;
-  absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
-
-  const absl::StatusOr<ScoreResult>& Await() {
-    answered.WaitForNotification();
-    return result;
-  }
-};
-
 class TorchEngineTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -153,19 +144,14 @@ class TorchEngineTest : public ::testing::Test {
     return batch;
   }
 
-  std::unique_ptr<Call> Submit(std::shared_ptr<const PathBatch> batch,
-                               Backend backend = Backend::kAuto) {
-    auto call = std::make_unique<Call>();
+  std::unique_ptr<testing::Answer> Submit(std::shared_ptr<const PathBatch> batch,
+                                          Backend backend = Backend::kAuto) {
+    auto call = std::make_unique<testing::Answer>();
     ScoreJob job;
     job.batch = std::move(batch);
     job.outputs.scores = true;
     job.routing.backend = backend;
-    const absl::Status submitted =
-        engine_->Submit(std::move(job), [call = call.get()](absl::StatusOr<ScoreResult> result) {
-          ASSERT_FALSE(call->answered.HasBeenNotified()) << "answered twice";
-          call->result = std::move(result);
-          call->answered.Notify();
-        });
+    const absl::Status submitted = engine_->Submit(std::move(job), call->callback());
     EXPECT_TRUE(submitted.ok()) << submitted;
     return call;
   }
@@ -205,7 +191,7 @@ TEST_F(TorchEngineTest, UnderTheMeasuredPolicyRequestsShareEqualPrefixes) {
   const auto first = Submit(first_batch);
   const auto second = Submit(second_batch);
   gate_.Open();
-  for (Call* call : {first.get(), second.get()}) {
+  for (testing::Answer* call : {first.get(), second.get()}) {
     ASSERT_TRUE(call->Await().ok()) << call->result.status();
     EXPECT_EQ(call->result->batch_requests, 2);
     EXPECT_EQ(call->result->route.backend, Backend::kFused);
@@ -235,7 +221,7 @@ TEST_F(TorchEngineTest, MemoryThatRunsOutAtAnyAllocationLosesNothing) {
     gate_.Close();
     const auto occupant = Submit(batches[0], Backend::kPath);
     gate_.AwaitWaiter();
-    std::vector<std::unique_ptr<Call>> calls;
+    std::vector<std::unique_ptr<testing::Answer>> calls;
     calls.reserve(batches.size());
     for (size_t i = 0; i < batches.size(); ++i) {
       calls.push_back(Submit(batches[i], backends[i]));

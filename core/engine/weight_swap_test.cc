@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "core/engine/engine.h"
 #include "gtest/gtest.h"
+#include "tests/testing/answer.h"
 #include "tests/testing/fake_runner.h"
 
 namespace canopy {
@@ -26,10 +26,8 @@ constexpr int64_t kMaxBatchTokens = 64;
 constexpr int32_t kPrefixToken = 7;  // of every path
 
 // One submitted job.
-struct Call {
+struct Call : testing::Answer {
   ScoreJob job;
-  absl::Notification answered;
-  absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
 };
 
 class WeightSwapTest : public ::testing::Test {
@@ -81,19 +79,14 @@ class WeightSwapTest : public ::testing::Test {
   std::unique_ptr<Call> Submit(ScoreJob job) {
     auto call = std::make_unique<Call>();
     call->job = job;
-    const absl::Status submitted =
-        engine_->Submit(std::move(job), [call = call.get()](absl::StatusOr<ScoreResult> result) {
-          call->result = std::move(result);
-          call->answered.Notify();
-        });
+    const absl::Status submitted = engine_->Submit(std::move(job), call->callback());
     EXPECT_TRUE(submitted.ok()) << submitted;
     return call;
   }
 
   // The version that answered, having checked that it did so wholly; 0 = there is no right answer.
   static int64_t Await(Call* call) {
-    call->answered.WaitForNotification();
-    if (!call->result.ok()) {
+    if (!call->Await().ok()) {
       ADD_FAILURE() << call->result.status();
       return 0;
     }
