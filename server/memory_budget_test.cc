@@ -1,9 +1,11 @@
 #include "server/memory_budget.h"
 
 #include <atomic>
+#include <chrono>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/time/time.h"
 #include "core/base/status_details.h"
 #include "gtest/gtest.h"
 
@@ -18,7 +20,7 @@ TEST(MemoryBudgetTest, PledgesAreBounded) {
     MemoryBudget::Pledge second(&budget);
     const absl::Status refused = second.Resize(41);
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-    EXPECT_TRUE(RetryAfter(refused).has_value());
+    EXPECT_EQ(RetryAfter(refused), absl::Milliseconds(500));
     EXPECT_EQ(ErrorReason(refused), "MEMORY_FULL");
     EXPECT_TRUE(absl::StrContains(refused.message(), "41")) << refused;
     EXPECT_TRUE(second.Resize(40).ok());
@@ -61,6 +63,25 @@ TEST(MemoryBudgetTest, NearTheLimitFewerGetIn) {
   EXPECT_TRUE(second.Resize(100).ok());
   EXPECT_EQ(budget.stats().use.used_bytes, 900);
   EXPECT_EQ(budget.stats().use.limit_bytes, 1'000);
+}
+
+// The group's files take longer to read than a request to be let in.
+TEST(MemoryBudgetTest, ReadsTheLimitNowAndThenOnly) {
+  std::atomic<int64_t> reads{0};
+  const auto begin = std::chrono::steady_clock::now();
+  MemoryBudget budget(1'000'000, [&] {
+    ++reads;
+    return MemoryUse{0, 1'000'000};
+  });
+  MemoryBudget::Pledge first(&budget);
+  MemoryBudget::Pledge second(&budget);
+  EXPECT_TRUE(first.Resize(1).ok());
+  for (int64_t bytes = 1; bytes <= 10'000; ++bytes) {
+    EXPECT_TRUE(second.Resize(bytes).ok());
+  }
+  const auto passed = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(reads, 1);
+  EXPECT_LE(reads, 1 + passed / std::chrono::milliseconds(20));
 }
 
 TEST(MemoryBudgetTest, WithoutALimitOnlyPledgesCount) {

@@ -60,6 +60,24 @@ TEST_F(MemoryUseTest, ReadsTheFirstVersion) {
   ExpectUse(850, 1'000);
 }
 
+// What v1 writes for "no limit" is a number too.
+TEST_F(MemoryUseTest, AGroupOfTheFirstVersionMayHaveNoLimit) {
+  Write("/proc/self/cgroup", "4:memory:/free\n");
+  for (const char* group : {"free/", ""}) {
+    const std::string folder = std::string("/sys/fs/cgroup/memory/") + group;
+    Write(folder + "memory.limit_in_bytes", "9223372036854771712\n");
+    Write(folder + "memory.usage_in_bytes", "900\n");
+  }
+  ExpectUse(0, 0);
+}
+
+TEST_F(MemoryUseTest, NamesOfGroupsMayHoldColons) {
+  Write("/proc/self/cgroup", "0::/unit:web:1\n");
+  Write("/sys/fs/cgroup/unit:web:1/memory.max", "700\n");
+  Write("/sys/fs/cgroup/unit:web:1/memory.current", "30\n");
+  ExpectUse(30, 700);
+}
+
 TEST_F(MemoryUseTest, AContainerMaySeeItsGroupAsTheRoot) {
   Write("/proc/self/cgroup", "4:memory:/docker/abc\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "500\n");
