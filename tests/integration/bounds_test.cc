@@ -1,13 +1,18 @@
 // What a server holds at most: memory of unanswered requests, answers that nobody reads.
+#include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/support/channel_arguments.h"
 #include "gtest/gtest.h"
 #include "tests/integration/metrics_page.h"
 #include "tests/integration/test_server.h"
@@ -36,6 +41,57 @@ v1::ScoreRequest LargeAnswer(const std::string& id) {
   request.mutable_outputs()->set_vectors(true);
   return request;
 }
+
+// A Score call whose client does not read the answer: what lies unread fills the call's window.
+class UnreadCall {
+ public:
+  UnreadCall(const std::string& address, const v1::ScoreRequest& request)
+      : channel_(ConnectWithSmallWindow(address)), stub_(channel_) {
+    SetTestDeadline(&context_);
+    call_ = stub_.PrepareCall(&context_, "/canopy.v1.Scorer/Score", &queue_);
+    call_->StartCall(nullptr);
+    EXPECT_TRUE(AwaitStep());
+    const grpc::Slice slice(request.SerializeAsString());
+    call_->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+    EXPECT_TRUE(AwaitStep());
+  }
+  UnreadCall(const UnreadCall&) = delete;
+  UnreadCall& operator=(const UnreadCall&) = delete;
+
+  // Reads after all, to the end. Once.
+  grpc::Status End() {
+    grpc::ByteBuffer answer;
+    do {
+      call_->Read(&answer, nullptr);
+    } while (AwaitStep());
+    grpc::Status status;
+    call_->Finish(&status, nullptr);
+    EXPECT_TRUE(AwaitStep());
+    return status;
+  }
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+
+ private:
+  static std::shared_ptr<grpc::Channel> ConnectWithSmallWindow(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 10);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // or gRPC would widen it
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  }
+
+  bool AwaitStep() {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue_.Next(&tag, &ok) && ok;
+  }
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::CompletionQueue queue_;
+  grpc::ClientContext context_;
+  grpc::GenericStub stub_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+};
 
 class BoundsTest : public ::testing::Test {
  protected:
@@ -87,6 +143,14 @@ class BoundsTest : public ::testing::Test {
     EXPECT_TRUE(stream->Finish().ok());
   }
 
+  void ServeOthersUntilACut(const std::function<void()>& serve) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (Metric("canopy_stalled_calls_total") < 1) {
+      ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "nothing was cut";
+      serve();
+    }
+  }
+
   server::ServerOptions options_ = FakeServerOptions();
   std::unique_ptr<TestServer> server_;
 };
@@ -116,6 +180,7 @@ TEST_F(BoundsTest, TheMemoryOfAnAnswerIsGivenBackOnceItIsWritten) {
   AwaitMetric(metrics(), "canopy_request_memory_bytes", 0);
 }
 
+// Half a minute is not yet the client's own deadline: what has ended by then was cut.
 TEST_F(BoundsTest, AStreamThatNobodyReadsIsCutAndOthersDoNotNotice) {
   options_.max_stream_in_flight = 4;
   options_.write_timeout = absl::Seconds(2);
@@ -127,17 +192,45 @@ TEST_F(BoundsTest, AStreamThatNobodyReadsIsCutAndOthersDoNotNotice) {
     for (int i = 0; i < 64 && stream->Write(LargeAnswer(absl::StrCat(i))); ++i) {
     }
   });
-  v1::ScoreResponse response;
-  while (Metric("canopy_stalled_calls_total") < 1) {
+  ServeOthersUntilACut([&] {
+    v1::ScoreResponse response;
     EXPECT_TRUE(Succeeded(server_->Score(SmallRequest(), &response)));
     // Read, in flight and not written: never more than the stream's credits.
     EXPECT_LE(Metric("canopy_request_memory_bytes"), 6 * 8'000'000);
-  }
-  writer.get();
-  EXPECT_FALSE(stream->Finish().ok());
+  });
   AwaitMetric(metrics(), "canopy_requests_in_flight{method=\"ScoreStream\"}", 0);
   AwaitMetric(metrics(), "canopy_request_memory_bytes", 0);
+  // gRPC tells the client once it has read what came before.
+  v1::ScoreResponse response;
+  while (stream->Read(&response)) {
+  }
+  writer.get();
+  const grpc::Status status = stream->Finish();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.error_code(), Code::DEADLINE_EXCEEDED) << status.error_message();
   EXPECT_EQ(Metric("canopy_stalled_calls_total"), 1);
+  EXPECT_TRUE(Succeeded(server_->Score(SmallRequest(), &response)));
+}
+
+TEST_F(BoundsTest, ACallWhoseAnswerNobodyReadsIsCutAndOthersDoNotNotice) {
+  options_.write_timeout = absl::Seconds(2);
+  Start();
+  UnreadCall unread(server_->server().address(), LargeAnswer("unread"));
+  const auto neighbour = v1::Scorer::NewStub(unread.channel());
+  ServeOthersUntilACut([&] {
+    // On another connection, and on the same.
+    v1::ScoreResponse response;
+    EXPECT_TRUE(Succeeded(server_->Score(SmallRequest(), &response)));
+    grpc::ClientContext context;
+    SetTestDeadline(&context);
+    EXPECT_TRUE(Succeeded(neighbour->Score(&context, SmallRequest(), &response)));
+  });
+  AwaitMetric(metrics(), "canopy_request_memory_bytes", 0);
+  const grpc::Status status = unread.End();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.error_code(), Code::DEADLINE_EXCEEDED) << status.error_message();
+  EXPECT_EQ(Metric("canopy_stalled_calls_total"), 1);
+  v1::ScoreResponse response;
   EXPECT_TRUE(Succeeded(server_->Score(SmallRequest(), &response)));
 }
 
