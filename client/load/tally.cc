@@ -8,6 +8,9 @@
 namespace canopy::client {
 namespace {
 
+// The reason of a request that waited, and gave its place to another.
+constexpr absl::string_view kDisplaced = "DISPLACED";
+
 std::string OutcomeOf(const CallRecord& record) {
   switch (record.fate) {
     case Fate::kAnswered:
@@ -82,7 +85,8 @@ void Tally::Record(const CallRecord& record, absl::Duration latency_goal) {
   retries += static_cast<uint64_t>(record.attempts - 1);
   lateness.Record(record.lateness);
   ++outcomes[OutcomeOf(record)];
-  if (record.fate == Fate::kRefused && record.code == absl::StatusCode::kResourceExhausted) {
+  if (record.fate == Fate::kRefused && record.code == absl::StatusCode::kResourceExhausted &&
+      record.reason != kDisplaced) {
     refusal.Record(record.service_time);
   }
   if (record.fate != Fate::kAnswered) {

@@ -60,7 +60,7 @@ struct Tally {
   LatencyHistogram latency;
   LatencyHistogram service_time;
   LatencyHistogram lateness;  // Of all calls.
-  LatencyHistogram refusal;   // Service time of what the server had no room for.
+  LatencyHistogram refusal;   // Service time of what the server had no room for when it came.
   std::array<LatencyHistogram, kNumStages> stages;
   std::map<std::string, uint64_t> outcomes;  // `OK`, `RESOURCE_EXHAUSTED reason`, `cancelled here`
   std::map<std::string, uint64_t> routes;    // `path small_batch`, `dense`

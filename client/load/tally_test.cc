@@ -94,6 +94,24 @@ TEST(TallyTest, MergingAdds) {
   EXPECT_EQ(Tally().error_share(), 0);
 }
 
+TEST(TallyTest, ARefusalIsWhatNeverWaited) {
+  Tally tally;
+  const PooledRequest request;
+  for (const char* reason : {"QUEUE_FULL", "DISPLACED", ""}) {
+    CallRecord record;
+    record.request = &request;
+    record.fate = Fate::kRefused;
+    record.code =
+        *reason == '\0' ? absl::StatusCode::kUnavailable : absl::StatusCode::kResourceExhausted;
+    record.reason = reason;
+    record.service_time = absl::Milliseconds(record.reason == "QUEUE_FULL" ? 1 : 500);
+    tally.Record(record, absl::Milliseconds(50));
+  }
+  EXPECT_EQ(tally.num(Fate::kRefused), 3U);
+  EXPECT_EQ(tally.refusal.count(), 1);
+  EXPECT_EQ(tally.refusal.max(), absl::Milliseconds(1));
+}
+
 TEST(FiguresTest, RatesArePerSecondOfTheRun) {
   LoadResult result;
   EXPECT_EQ(FigureOf(result, "requests_per_s"), 0);
