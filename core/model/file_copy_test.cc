@@ -1,7 +1,12 @@
 #include "core/model/file_copy.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -13,6 +18,24 @@ namespace {
 
 std::string TextOf(const FileCopy& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+// A file of zeros that takes no room on the disk.
+std::string WriteZeros(const TemporaryFolder& folder, int64_t size) {
+  std::string path = folder.Write("zeros", "");
+  EXPECT_EQ(truncate(path.c_str(), size), 0);
+  return path;
+}
+
+int64_t OpenDescriptors() {
+  using Iterator = std::filesystem::directory_iterator;
+  return std::distance(Iterator("/proc/self/fd"), Iterator());
+}
+
+int64_t MappedPages() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages;
 }
 
 TEST(FileCopyTest, ReadsAsFarAsItIsTold) {
@@ -48,9 +71,54 @@ TEST(FileCopyTest, StopsWhenNobodyWantsIt) {
   EXPECT_EQ(TextOf(**file), std::string(6, '\0'));
 }
 
+// Before each 16 MiB, so that a long read ends soon; what is read stays.
+TEST(FileCopyTest, AsksBeforeEachStepWhetherItIsWanted) {
+  constexpr size_t kStep = size_t{16} << 20;
+  const TemporaryFolder folder;
+  const auto file = FileCopy::Open(WriteZeros(folder, 2 * kStep + 1));
+  ASSERT_TRUE(file.ok()) << file.status();
+  int asked = 0;
+  const auto count = [&asked] {
+    ++asked;
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE((*file)->ReadTo(1, count).ok());
+  EXPECT_EQ(asked, 1);
+  EXPECT_TRUE((*file)->ReadTo(2 * kStep + 1, count).ok());
+  EXPECT_EQ(asked, 3);
+  EXPECT_TRUE((*file)->ReadTo(2 * kStep + 1, count).ok());
+  EXPECT_EQ(asked, 3) << "there is nothing left to read";
+}
+
+TEST(FileCopyTest, GivesBackItsDescriptorAndItsMemory) {
+  constexpr int64_t kSize = int64_t{1} << 30;
+  const TemporaryFolder folder;
+  const std::string path = WriteZeros(folder, kSize);
+  const int64_t descriptors = OpenDescriptors();
+  const int64_t pages = MappedPages();
+  {
+    const auto file = FileCopy::Open(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ(OpenDescriptors(), descriptors + 1);
+    EXPECT_GE(MappedPages(), pages + kSize / getpagesize());
+  }
+  EXPECT_FALSE(FileCopy::Open(folder.path()).ok());
+  EXPECT_EQ(OpenDescriptors(), descriptors);
+  EXPECT_LT(MappedPages(), pages + kSize / 2 / getpagesize());
+}
+
+// Nobody writes to it, so that to open it as a file would be would take for ever.
+TEST(FileCopyTest, ANamedPipeIsRefusedAtOnce) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Join("pipe");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_TRUE(absl::IsInvalidArgument(FileCopy::Open(path).status()));
+}
+
 TEST(FileCopyTest, RefusesWhatIsNoFile) {
   const TemporaryFolder folder;
   EXPECT_TRUE(absl::IsNotFound(FileCopy::Open(folder.Join("none")).status()));
+  EXPECT_TRUE(absl::IsNotFound(FileCopy::Open(folder.Write("file", "x") + "/below").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(FileCopy::Open(folder.path()).status()));
   const auto empty = FileCopy::Open(folder.Write("empty", ""));
   ASSERT_TRUE(empty.ok()) << empty.status();

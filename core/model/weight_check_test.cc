@@ -45,6 +45,8 @@ TEST(LoadedBytesTest, CountsElementsOnceInTheTypeOfTheComputation) {
   EXPECT_EQ(LoadedBytes(source, config, 2), (6 + 6 + 1) * 2);
   config.tie_word_embeddings = true;
   EXPECT_EQ(LoadedBytes(source, config, 4), (6 + 1) * 4);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(LoadedBytes(source, config, kMost / 5), kMost) << "neither product nor sum overflows";
 }
 
 TEST(CheckMemoryTest, SaysWhatIsNeededAndWhatIsThere) {
@@ -96,6 +98,14 @@ TEST(CheckFiniteTest, NamesTensorAndPlaceWhereverItIs) {
 TEST(CheckFiniteTest, StopsWhenNobodyWantsIt) {
   const WeightMap map = MapOf(SourceOf(DType::kFloat32, {{"a", std::string(4, '\0')}}));
   EXPECT_TRUE(absl::IsCancelled(CheckFinite(map, [] { return absl::CancelledError("gone"); })));
+  int asked = 0;
+  const WeightMap two =
+      MapOf(SourceOf(DType::kFloat32, {{"a", std::string(4, '\0')}, {"b", std::string(4, '\0')}}));
+  EXPECT_TRUE(CheckFinite(two, [&asked] {
+                ++asked;
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_EQ(asked, 2);
 }
 
 }  // namespace
