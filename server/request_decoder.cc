@@ -1,6 +1,7 @@
 #include "server/request_decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -66,14 +67,17 @@ class QuestionDecoder {
     TextSpan id;
     TokenPieces prefix = BeginTokens();
     kind_ = 0;
+    num_candidates_ = 0;
     for (WireField field; reader.Next(&field);) {
       bool ok = true;
       if (field.IsBytes(Question::kIdFieldNumber)) {
-        ok = SetText(field, &id);
+        ok = SetText(field.bytes, &id);
       } else if (field.IsBytes(Question::kPrefixFieldNumber)) {
         ok = AddTokens(reader.Nested(field), &prefix);
       } else if (field.IsVarint(Question::kKindFieldNumber)) {
         kind_ = static_cast<int32_t>(field.varint);
+      } else if (field.IsBytes(Question::kCandidatesFieldNumber)) {
+        ++num_candidates_;
       }
       if (!ok) {
         return false;
@@ -86,9 +90,11 @@ class QuestionDecoder {
     return !reader.malformed();
   }
 
+  // What is behind the last candidate was read with the own fields.
   bool ReadCandidates(WireReader reader) {
     candidate_ = 0;
-    for (WireField field; !violations_->full() && reader.Next(&field);) {
+    for (WireField field;
+         candidate_ < num_candidates_ && !violations_->full() && reader.Next(&field);) {
       if (field.IsBytes(Question::kCandidatesFieldNumber)) {
         if (!ReadCandidate(reader.Nested(field))) {
           return false;
@@ -105,7 +111,7 @@ class QuestionDecoder {
     for (WireField field; reader.Next(&field);) {
       bool ok = true;
       if (field.IsBytes(Candidate::kIdFieldNumber)) {
-        ok = SetText(field, &id);
+        ok = SetText(field.bytes, &id);
       } else if (field.IsBytes(Candidate::kTokensFieldNumber)) {
         ok = AddTokens(reader.Nested(field), &tokens);
       }
@@ -149,18 +155,35 @@ class QuestionDecoder {
     return {static_cast<int64_t>(decoded_.batch.tokens.size()), {}};
   }
 
+  // Tokens that come one at a time are gathered first: the vector would be slower to add to.
   bool AddTokens(WireReader reader, TokenPieces* pieces) {
+    std::vector<int32_t>& tokens = decoded_.batch.tokens;
+    std::array<int32_t, 64> single;
+    size_t num_single = 0;
+    const auto flush = [&] {
+      tokens.insert(tokens.end(), single.begin(), single.begin() + num_single);
+      num_single = 0;
+    };
     for (WireField field; reader.Next(&field);) {
-      if (field.IsBytes(TokenIds::kIdsFieldNumber)) {
-        if (!AddPacked(field.bytes)) {
-          return false;
+      if (field.IsVarint(TokenIds::kIdsFieldNumber)) {
+        single[num_single++] = static_cast<int32_t>(field.varint);
+      } else if (field.IsBytes(TokenIds::kIdsFieldNumber)) {
+        if (field.bytes.size() == 1 && static_cast<signed char>(field.bytes[0]) >= 0) {
+          single[num_single++] = static_cast<unsigned char>(field.bytes[0]);
+        } else {
+          flush();
+          if (!AddPacked(field.bytes)) {
+            return false;
+          }
         }
-      } else if (field.IsVarint(TokenIds::kIdsFieldNumber)) {
-        decoded_.batch.tokens.push_back(static_cast<int32_t>(field.varint));
       } else if (field.IsBytes(TokenIds::kRawFieldNumber)) {
         pieces->raw = field.bytes;
       }
+      if (num_single == single.size()) {
+        flush();
+      }
     }
+    flush();
     return !reader.malformed();
   }
 
@@ -223,10 +246,10 @@ class QuestionDecoder {
     }
   }
 
-  bool SetText(const WireField& field, TextSpan* text) const {
-    text->begin = static_cast<uint32_t>(field.bytes.data() - message_.data());
-    text->size = static_cast<uint32_t>(field.bytes.size());
-    return IsValidUtf8(field.bytes);
+  bool SetText(absl::string_view bytes, TextSpan* text) const {
+    text->begin = static_cast<uint32_t>(bytes.data() - message_.data());
+    text->size = static_cast<uint32_t>(bytes.size());
+    return IsValidUtf8(bytes);
   }
 
   // `field` below the current question, or below the current candidate for kCandidateTokens.
@@ -251,6 +274,7 @@ class QuestionDecoder {
   size_t violations_before_ = 0;  // the current question
   int32_t question_ = 0;
   int32_t candidate_ = 0;
+  int32_t num_candidates_ = 0;
   int32_t kind_ = 0;
   bool prefix_complete_ = true;
 };

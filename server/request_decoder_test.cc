@@ -280,13 +280,13 @@ Outcome CompareWithProtobuf(const std::string& bytes) {
     return Outcome::kMalformed;
   }
   ExpectSameHead(expected, *head);
+  EXPECT_EQ(head->counts.questions, expected.questions_size());
   const bool valid =
       std::all_of(expected.questions().begin(), expected.questions().end(), IsValidQuestion);
   EXPECT_EQ(violations.empty(), valid) << violations.ToStatus();
   if (!valid) {
     return Outcome::kRefused;
   }
-  EXPECT_EQ(head->counts.questions, expected.questions_size());
   EXPECT_EQ(head->counts.paths, decoded->batch.num_paths());
   EXPECT_GE(head->counts.tokens, static_cast<int64_t>(decoded->batch.tokens.size()));
   ExpectSameQuestions(expected, bytes, *decoded);
@@ -331,6 +331,46 @@ std::string FieldBytes(char tag, const std::string& content) {
   }
 }
 
+std::string Repeat(const std::string& text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) {
+    all += text;
+  }
+  return all;
+}
+
+TEST(RequestDecoderTest, ReadsManyTokensAsProtobufDoes) {
+  constexpr TokenLimits kWideLimits = {1'000, 10'000};
+  const std::string packed = FieldBytes(0x0a, "\x01\x82\x03\x02");
+  const std::string one_packed = FieldBytes(0x0a, "\x07");
+  const std::string unpacked = std::string("\x08\x03\x08\x84\x05", 5);
+  std::vector<std::string> cases = {
+      // One at a time, more than are gathered at once, alone and among others.
+      Repeat(unpacked, 100),
+      Repeat(one_packed, 200) + unpacked,
+      Repeat(one_packed + unpacked + packed, 50),
+      Repeat(packed, 30) + Repeat(one_packed, 64) + packed,
+  };
+  // Lengths about those that take two bytes.
+  for (int size = 118; size < 132; ++size) {
+    cases.push_back(FieldBytes(0x0a, std::string(static_cast<size_t>(size), '\1')));
+  }
+  for (const std::string& tokens : cases) {
+    const std::string bytes = FieldBytes(0x1a, FieldBytes(0x1a, FieldBytes(0x12, tokens)));
+    v1::ScoreRequest expected;
+    ASSERT_TRUE(expected.ParseFromString(bytes));
+    const auto& ids = expected.questions(0).candidates(0).tokens().ids();
+    const absl::StatusOr<RequestHead> head = ReadRequestHead(bytes);
+    ASSERT_TRUE(head.ok()) << head.status();
+    EXPECT_EQ(head->counts.tokens, ids.size());
+    Violations violations;
+    const auto decoded = DecodeQuestions(bytes, head->counts, kWideLimits, &violations);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(violations.empty()) << violations.ToStatus();
+    EXPECT_EQ(decoded->batch.tokens, std::vector<int32_t>(ids.begin(), ids.end()));
+  }
+}
+
 // Bytes that no serialiser of ours writes, but others may.
 TEST(RequestDecoderTest, ReadsUnusualBytesAsProtobufDoes) {
   const std::string packed = FieldBytes(0x0a, "\x01\x02");
@@ -343,6 +383,17 @@ TEST(RequestDecoderTest, ReadsUnusualBytesAsProtobufDoes) {
     return FieldBytes(0x1a, FieldBytes(0x1a, FieldBytes(0x12, tokens)));
   };
   const std::pair<std::string, Outcome> cases[] = {
+      // Questions and candidates of nothing, and tokens of nothing.
+      {FieldBytes(0x1a, ""), Outcome::kRefused},
+      {with_tokens(packed) + FieldBytes(0x1a, ""), Outcome::kRefused},
+      {FieldBytes(0x1a, FieldBytes(0x12, packed) + FieldBytes(0x1a, "") +
+                            FieldBytes(0x1a, FieldBytes(0x12, ""))),
+       Outcome::kSame},
+      {with_tokens(FieldBytes(0x0a, "\x80")), Outcome::kMalformed},
+      // A length that is cut off.
+      {FieldBytes(0x1a, FieldBytes(0x1a, "\x12\x80" + Repeat("\x08\x01", 64))),
+       Outcome::kMalformed},
+      {with_tokens(packed + std::string(60, '\x7b') + std::string(60, '\x7c')), Outcome::kSame},
       {with_tokens(packed + unpacked + packed), Outcome::kSame},
       {with_tokens(packed + group), Outcome::kSame},
       {with_tokens(raw + empty_raw + packed), Outcome::kSame},

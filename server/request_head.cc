@@ -18,59 +18,63 @@ using Question = v1::Question;
 using Candidate = v1::Candidate;
 using TokenIds = v1::TokenIds;
 
-// Enums and bools go through 64 bits on the wire.
-int32_t ToEnum(const WireField& field) { return static_cast<int32_t>(field.varint); }
-bool ToBool(const WireField& field) { return field.varint != 0; }
+// A length of this takes two bytes.
+constexpr size_t kSmallestLongLength = 0x80;
 
-float ToFloat(const WireField& field) {
-  const auto bits = static_cast<uint32_t>(field.varint);
+// Parts of a field are handed on by value, so that the compiler can keep them in registers.
+
+// Enums and bools go through 64 bits on the wire.
+int32_t ToEnum(uint64_t varint) { return static_cast<int32_t>(varint); }
+
+float ToFloat(uint64_t varint) {
+  const auto bits = static_cast<uint32_t>(varint);
   float value = 0;
   static_assert(sizeof(value) == sizeof(bits));
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
 
-void NoteUnknown(const WireField& field, uint32_t* unknown_field) {
+void NoteUnknown(uint32_t number, uint32_t* unknown_field) {
   if (*unknown_field == 0) {
-    *unknown_field = field.number;
+    *unknown_field = number;
   }
 }
 
 // Where a varint field of Outputs goes; false = it is none of Outputs' varint fields.
-bool SetOutput(const WireField& field, OutputsFields* outputs) {
-  switch (field.number) {
+bool SetOutput(uint32_t number, uint64_t varint, OutputsFields* outputs) {
+  switch (number) {
     case Outputs::kVectorsFieldNumber:
-      outputs->vectors = ToBool(field);
+      outputs->vectors = varint != 0;
       return true;
     case Outputs::kVectorDtypeFieldNumber:
-      outputs->vector_dtype = ToEnum(field);
+      outputs->vector_dtype = ToEnum(varint);
       return true;
     case Outputs::kNormalizeFieldNumber:
-      outputs->normalize = ToBool(field);
+      outputs->normalize = varint != 0;
       return true;
     case Outputs::kScoresFieldNumber:
-      outputs->scores = ToBool(field);
+      outputs->scores = varint != 0;
       return true;
     case Outputs::kProbabilitiesFieldNumber:
-      outputs->probabilities = ToBool(field);
+      outputs->probabilities = varint != 0;
       return true;
     case Outputs::kTokenLogprobsFieldNumber:
-      outputs->token_logprobs = ToBool(field);
+      outputs->token_logprobs = varint != 0;
       return true;
     case Outputs::kEntropyFieldNumber:
-      outputs->entropy = ToBool(field);
+      outputs->entropy = varint != 0;
       return true;
     case Outputs::kVocabRangeFieldNumber:
-      outputs->vocab_range = ToBool(field);
+      outputs->vocab_range = varint != 0;
       return true;
     case Outputs::kValuesFieldNumber:
-      outputs->values = ToBool(field);
+      outputs->values = varint != 0;
       return true;
     case Outputs::kTopLogprobsFieldNumber:
-      outputs->top_logprobs = static_cast<uint32_t>(field.varint);
+      outputs->top_logprobs = static_cast<uint32_t>(varint);
       return true;
     case Outputs::kScopeFieldNumber:
-      outputs->scope = ToEnum(field);
+      outputs->scope = ToEnum(varint);
       return true;
     default:
       return false;
@@ -78,39 +82,51 @@ bool SetOutput(const WireField& field, OutputsFields* outputs) {
 }
 
 // Tokens in one TokenIds, both forms; a cut-off last varint is not counted. False when malformed.
-bool CountTokens(WireReader reader, int64_t* tokens) {
+bool CountTokens(absl::string_view bytes, int depth, int64_t* tokens) {
+  int64_t count = 0;
+  WireReader reader(bytes, depth);
   for (WireField field; reader.Next(&field);) {
     if (field.IsBytes(TokenIds::kIdsFieldNumber)) {
-      *tokens += CountVarints(field.bytes);
+      count += CountFewVarints(field.bytes);
     } else if (field.IsVarint(TokenIds::kIdsFieldNumber)) {
-      ++*tokens;
+      ++count;
     } else if (field.IsBytes(TokenIds::kRawFieldNumber)) {
-      *tokens += static_cast<int64_t>(field.bytes.size() / sizeof(int32_t));
+      count += static_cast<int64_t>(field.bytes.size() / sizeof(int32_t));
     }
   }
+  *tokens += count;
   return !reader.malformed();
 }
 
-bool CountCandidate(WireReader reader, int64_t* tokens) {
+bool CountCandidate(absl::string_view bytes, int depth, int64_t* tokens) {
+  // Most are one field of tokens and no more.
+  constexpr char kTokensTag =
+      Candidate::kTokensFieldNumber << 3 | static_cast<int>(WireType::kBytes);
+  if (bytes.size() >= 2 && bytes.size() < kSmallestLongLength + 2 && bytes[0] == kTokensTag &&
+      static_cast<unsigned char>(bytes[1]) == bytes.size() - 2) {
+    return CountTokens(bytes.substr(2), depth - 1, tokens);
+  }
+  WireReader reader(bytes, depth);
   for (WireField field; reader.Next(&field);) {
-    if (field.IsBytes(Candidate::kTokensFieldNumber) &&
-        !CountTokens(reader.Nested(field), tokens)) {
+    if (field.IsBytes(Candidate::kTokensFieldNumber) && !field.bytes.empty() &&
+        !CountTokens(field.bytes, depth - 1, tokens)) {
       return false;
     }
   }
   return !reader.malformed();
 }
 
-bool CountQuestion(WireReader reader, RequestCounts* counts) {
+bool CountQuestion(absl::string_view bytes, int depth, RequestCounts* counts) {
   int64_t candidates = 0;
+  WireReader reader(bytes, depth);
   for (WireField field; reader.Next(&field);) {
     if (field.IsBytes(Question::kPrefixFieldNumber)) {
-      if (!CountTokens(reader.Nested(field), &counts->tokens)) {
+      if (!CountTokens(field.bytes, depth - 1, &counts->tokens)) {
         return false;
       }
     } else if (field.IsBytes(Question::kCandidatesFieldNumber)) {
       ++candidates;
-      if (!CountCandidate(reader.Nested(field), &counts->tokens)) {
+      if (!field.bytes.empty() && !CountCandidate(field.bytes, depth - 1, &counts->tokens)) {
         return false;
       }
     }
@@ -127,26 +143,31 @@ bool CountQuestion(WireReader reader, RequestCounts* counts) {
   return true;
 }
 
-bool SetText(const WireField& field, absl::string_view* text) {
-  *text = field.bytes;
-  return IsValidUtf8(field.bytes);
+bool SetText(absl::string_view bytes, absl::string_view* text) {
+  *text = bytes;
+  return IsValidUtf8(bytes);
 }
 
-// False when what is inside `field` is malformed.
-bool ReadBytesField(const WireReader& reader, const WireField& field, RequestHead* head) {
-  switch (field.number) {
+// False when `bytes`, what is inside field `number`, are malformed. Messages of nothing are the
+// smallest that can be repeated: they are not walked.
+bool ReadBytesField(uint32_t number, absl::string_view bytes, int depth, RequestHead* head) {
+  switch (number) {
     case Request::kRequestIdFieldNumber:
-      return SetText(field, &head->request_id);
+      return SetText(bytes, &head->request_id);
     case Request::kModelFieldNumber:
-      return SetText(field, &head->model);
+      return SetText(bytes, &head->model);
     case Request::kQuestionsFieldNumber:
-      return CountQuestion(reader.Nested(field), &head->counts);
+      if (bytes.empty()) {
+        ++head->counts.questions;
+        return true;
+      }
+      return CountQuestion(bytes, depth, &head->counts);
     case Request::kOutputsFieldNumber:
-      return MergeOutputs(reader.Nested(field), &head->outputs);
+      return bytes.empty() || MergeOutputs(WireReader(bytes, depth), &head->outputs);
     case Request::kRoutingFieldNumber:
-      return MergeRouting(reader.Nested(field), &head->routing);
+      return bytes.empty() || MergeRouting(WireReader(bytes, depth), &head->routing);
     case Request::kVocabularyHashFieldNumber:
-      return SetText(field, &head->vocabulary_hash);
+      return SetText(bytes, &head->vocabulary_hash);
     default:
       return true;
   }
@@ -164,10 +185,13 @@ std::string FieldName(const WireField& field, const RequestCounts& counts) {
 
 bool MergeOutputs(WireReader reader, OutputsFields* outputs) {
   for (WireField field; reader.Next(&field);) {
+    if (field.type == WireType::kVarint && SetOutput(field.number, field.varint, outputs)) {
+      continue;
+    }
     if (field.number == Outputs::kTemperatureFieldNumber && field.type == WireType::kFixed32) {
-      outputs->temperature = ToFloat(field);
-    } else if (field.type != WireType::kVarint || !SetOutput(field, outputs)) {
-      NoteUnknown(field, &outputs->unknown_field);
+      outputs->temperature = ToFloat(field.varint);
+    } else {
+      NoteUnknown(field.number, &outputs->unknown_field);
     }
   }
   return !reader.malformed();
@@ -176,15 +200,15 @@ bool MergeOutputs(WireReader reader, OutputsFields* outputs) {
 bool MergeRouting(WireReader reader, RoutingFields* routing) {
   for (WireField field; reader.Next(&field);) {
     if (field.IsVarint(Routing::kBackendFieldNumber)) {
-      routing->backend = ToEnum(field);
+      routing->backend = ToEnum(field.varint);
     } else if (field.IsVarint(Routing::kPolicyFieldNumber)) {
-      routing->policy = ToEnum(field);
+      routing->policy = ToEnum(field.varint);
     } else if (field.IsVarint(Routing::kMaxMaskBytesFieldNumber)) {
       routing->max_mask_bytes = static_cast<int64_t>(field.varint);
     } else if (field.IsVarint(Routing::kPackingFieldNumber)) {
-      routing->packing = ToEnum(field);
+      routing->packing = ToEnum(field.varint);
     } else {
-      NoteUnknown(field, &routing->unknown_field);
+      NoteUnknown(field.number, &routing->unknown_field);
     }
   }
   return !reader.malformed();
@@ -201,10 +225,11 @@ absl::StatusOr<RequestHead> ReadRequestHead(absl::string_view message) {
   WireReader reader(message);
   for (WireField field; reader.Next(&field);) {
     if (field.IsVarint(Request::kPriorityFieldNumber)) {
-      head.priority = ToEnum(field);
+      head.priority = ToEnum(field.varint);
     } else if (field.IsVarint(Request::kMinModelVersionFieldNumber)) {
       head.min_model_version = field.varint;
-    } else if (field.type == WireType::kBytes && !ReadBytesField(reader, field, &head)) {
+    } else if (field.type == WireType::kBytes &&
+               !ReadBytesField(field.number, field.bytes, WireReader::kMaxDepth - 1, &head)) {
       return MalformedRequestError(FieldName(field, head.counts));
     }
   }

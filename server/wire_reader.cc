@@ -2,12 +2,16 @@
 
 #include <climits>
 #include <cstddef>
+#include <cstring>
 
 namespace canopy::server {
 namespace {
 
 constexpr int kMaxVarintBytes = 10;
 constexpr int kMaxTagBytes = 5;
+// Bytes that are looked at together; a bit of this is set where one is not its varint's last.
+constexpr size_t kEight = 8;
+constexpr uint64_t kHighBits = 0x8080'8080'8080'8080;
 
 // Up to `max_bytes` groups of seven bits, lowest first. Bits beyond the result's are dropped, as
 // protobuf does.
@@ -73,7 +77,7 @@ size_t SequenceLength(absl::string_view text) {
 
 }  // namespace
 
-bool WireReader::NextLong(WireField* field) {
+bool WireReader::ReadNext(WireField* field) {
   if (!ReadTag(field)) {
     return Fail();
   }
@@ -164,6 +168,12 @@ bool WireReader::SkipGroup(uint32_t number) {
 
 int64_t CountVarints(absl::string_view packed) {
   int64_t count = 0;
+  for (; packed.size() >= kEight; packed.remove_prefix(kEight)) {
+    uint64_t eight = 0;
+    std::memcpy(&eight, packed.data(), kEight);
+    // A one in each byte that ends a varint, and the sum of all of them in the highest.
+    count += static_cast<int64_t>((~eight & kHighBits) / 0x80 * 0x0101'0101'0101'0101 >> 56);
+  }
   for (const char c : packed) {
     count += static_cast<signed char>(c) >= 0 ? 1 : 0;
   }
@@ -184,6 +194,18 @@ bool ReadPackedVarints(absl::string_view packed, int32_t* values) {
     return uint32_t{static_cast<unsigned char>(position[i])};
   };
   while (position < end) {
+    if (static_cast<size_t>(end - position) >= kEight) {
+      uint64_t eight = 0;
+      std::memcpy(&eight, position, kEight);
+      if ((eight & kHighBits) == 0) {
+        for (size_t i = 0; i < kEight; ++i) {
+          values[i] = static_cast<unsigned char>(position[i]);
+        }
+        values += kEight;
+        position += kEight;
+        continue;
+      }
+    }
     uint32_t value = byte(0);
     if (value < 0x80) {
       position += 1;

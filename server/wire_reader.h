@@ -56,10 +56,20 @@ class WireReader {
   static constexpr int kMaxDepth = 100;
 
  private:
-  // Inline, since hostile messages consist of the smallest fields: a tag and a value or length of
-  // one byte each. False, without having moved, for everything else.
+  // Inline, since hostile messages consist of the smallest fields: a tag of one or two bytes and a
+  // value or length of one, or a group of nothing. False, without having moved, for everything
+  // else.
   bool NextShort(WireField* field);
-  bool NextLong(WireField* field);
+  // On copies, so that the compiler can keep the caller's reader and field in registers.
+  bool NextLong(WireField* field) {
+    WireReader reader = *this;
+    WireField read;
+    const bool found = reader.ReadNext(&read);
+    *this = reader;
+    *field = read;
+    return found;
+  }
+  bool ReadNext(WireField* field);
   bool Fail() {
     malformed_ = true;
     return false;
@@ -77,6 +87,11 @@ class WireReader {
 
 // Varints that end in `packed`: as many as a well-formed packed field has elements.
 int64_t CountVarints(absl::string_view packed);
+// Likewise, without a call where `packed` is a single byte.
+inline int64_t CountFewVarints(absl::string_view packed) {
+  return packed.size() == 1 ? (static_cast<signed char>(packed[0]) >= 0 ? 1 : 0)
+                            : CountVarints(packed);
+}
 
 // Reads the elements of a packed uint32 field into `values`, which has room for CountVarints of
 // them. Bits beyond 32 are dropped, as protobuf does. False when the last one is cut off or one is
@@ -87,26 +102,36 @@ bool ReadPackedVarints(absl::string_view packed, int32_t* values);
 bool IsValidUtf8(absl::string_view text);
 
 inline bool WireReader::NextShort(WireField* field) {
-  if (end_ - position_ < 2) {
+  const char* next = position_;
+  if (end_ - next < 2) {
     return false;
   }
-  const auto tag = static_cast<unsigned char>(position_[0]);
-  const auto second = static_cast<unsigned char>(position_[1]);
-  if (((tag | second) & 0x80) != 0 || (tag >> 3) == 0) {
-    return false;
+  const auto first = static_cast<unsigned char>(*next++);
+  uint32_t tag = first;
+  if (first >= 0x80) {
+    const auto second = static_cast<unsigned char>(*next++);
+    tag = (first & 0x7f) | uint32_t{second} << 7;
+    if (second >= 0x80 || next == end_) {
+      return false;
+    }
   }
+  const auto value = static_cast<unsigned char>(*next++);
   const auto type = static_cast<WireType>(tag & 7);
-  if (type == WireType::kVarint) {
-    field->varint = second;
-    position_ += 2;
-  } else if (type == WireType::kBytes && second <= end_ - position_ - 2) {
-    field->bytes = absl::string_view(position_ + 2, second);
-    position_ += 2 + second;
-  } else {
+  const uint32_t number = tag >> 3;
+  if (value >= 0x80 || number == 0) {
     return false;
   }
-  field->number = tag >> 3;
+  if (type == WireType::kVarint) {
+    field->varint = value;
+  } else if (type == WireType::kBytes && value <= end_ - next) {
+    field->bytes = absl::string_view(next, value);
+    next += value;
+  } else if (type != WireType::kStartGroup || value != tag + 1 || depth_ < 1) {
+    return false;
+  }
+  field->number = number;
   field->type = type;
+  position_ = next;
   return true;
 }
 

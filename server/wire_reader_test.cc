@@ -1,7 +1,11 @@
 #include "server/wire_reader.h"
 
+#include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <vector>
 
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
 namespace canopy::server {
@@ -15,9 +19,10 @@ std::string Bytes(std::initializer_list<int> values) {
   return bytes;
 }
 
-// Reads all fields; -1 = malformed.
+// Reads all fields; -1 = malformed. From memory that ends with the message, for AddressSanitizer.
 int CountFields(const std::string& message, int depth = WireReader::kMaxDepth) {
-  WireReader reader(message, depth);
+  const std::vector<char> exact(message.begin(), message.end());
+  WireReader reader(absl::string_view(exact.data(), exact.size()), depth);
   int count = 0;
   for (WireField field; reader.Next(&field);) {
     ++count;
@@ -73,11 +78,62 @@ TEST(WireReaderTest, RefusesGroupsThatDoNotMatchOrNestTooDeeply) {
   EXPECT_EQ(CountFields(deep), 1);
   EXPECT_EQ(CountFields("\x0b" + deep + "\x0c"), -1);
   EXPECT_EQ(CountFields(deep, 99), -1);
+  EXPECT_EQ(CountFields(Bytes({0x0b, 0x0c}), 1), 1);
+  EXPECT_EQ(CountFields(Bytes({0x0b, 0x0c}), 0), -1);
+  EXPECT_EQ(CountFields(Bytes({0x0b, 0x0d})), -1);  // a fixed32 that is cut off
 }
 
-TEST(WireReaderTest, CountsVarintsByTheirLastBytes) {
+TEST(WireReaderTest, TagsMayTakeTwoBytes) {
+  const std::string message = Bytes({0x80, 0x01, 0x07,          // 16: varint 7
+                                     0xfa, 0x7f, 0x01, 'x',     // 2047: "x"
+                                     0x83, 0x01, 0x84, 0x01});  // 16: group of nothing
+  WireReader reader(message);
+  WireField field;
+  ASSERT_TRUE(reader.Next(&field));
+  EXPECT_TRUE(field.IsVarint(16));
+  EXPECT_EQ(field.varint, 7U);
+  ASSERT_TRUE(reader.Next(&field));
+  EXPECT_TRUE(field.IsBytes(2047));
+  EXPECT_EQ(field.bytes, "x");
+  ASSERT_TRUE(reader.Next(&field));
+  EXPECT_EQ(field.number, 16U);
+  EXPECT_EQ(field.type, WireType::kStartGroup);
+  EXPECT_FALSE(reader.Next(&field));
+  EXPECT_FALSE(reader.malformed());
+  EXPECT_EQ(CountFields(Bytes({0x80, 0x01})), -1);             // no value
+  EXPECT_EQ(CountFields(Bytes({0x80, 0x00, 0x01})), -1);       // field number 0
+  EXPECT_EQ(CountFields(Bytes({0x82, 0x01, 0x02, 'x'})), -1);  // length beyond the end
+  EXPECT_EQ(CountFields(Bytes({0x88, 0x00, 0x01})), 1);        // 1 in two bytes
+  EXPECT_EQ(CountFields(Bytes({0x80, 0x80, 0x01, 0x01})), 1);  // a tag of three
+}
+
+// The last of each varint has its highest bit clear; wherever it stands among others.
+TEST(WireReaderTest, CountsAndReadsVarintsOfEveryLengthAtEveryPlace) {
   EXPECT_EQ(CountVarints(""), 0);
+  EXPECT_EQ(CountFewVarints(Bytes({0x7f})), 1);
+  EXPECT_EQ(CountFewVarints(Bytes({0x80})), 0);
   EXPECT_EQ(CountVarints(Bytes({0x00, 0x7f, 0x80, 0x01, 0xff, 0xff, 0x03})), 4);
+  for (size_t before = 0; before < 20; ++before) {
+    for (int length = 1; length <= 5; ++length) {
+      for (size_t after = 0; after < 20; ++after) {
+        std::string packed(before, '\x05');
+        packed.append(static_cast<size_t>(length) - 1, '\x81');
+        packed += std::string(1, '\x02') + std::string(after, '\x7f');
+        std::vector<int32_t> expected(before, 5);
+        uint32_t value = 2U << (7 * (length - 1));
+        for (int i = 0; i + 1 < length; ++i) {
+          value |= 1U << (7 * i);
+        }
+        expected.push_back(static_cast<int32_t>(value));
+        expected.resize(before + 1 + after, 0x7f);
+        ASSERT_EQ(CountVarints(packed), static_cast<int64_t>(expected.size()));
+        std::vector<int32_t> values(expected.size() + 8, -1);
+        ASSERT_TRUE(ReadPackedVarints(packed, values.data()));
+        expected.resize(values.size(), -1);  // nothing beyond was touched
+        ASSERT_EQ(values, expected) << before << " " << length << " " << after;
+      }
+    }
+  }
 }
 
 TEST(WireReaderTest, AcceptsUtf8AndNothingElse) {
