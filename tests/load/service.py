@@ -21,8 +21,11 @@ Metrics = dict[str, float]
 
 
 def total(metrics: Metrics, name: str) -> float:
-    """The sum over all series of one metric."""
-    return sum(value for series, value in metrics.items() if series.split("{")[0] == name)
+    """The sum over all series of one metric. KeyError when the page has none of that name."""
+    values = [value for series, value in metrics.items() if series.split("{")[0] == name]
+    if not values:
+        raise KeyError(f"there is no metric {name}")
+    return sum(values)
 
 
 @dataclass
@@ -91,7 +94,7 @@ def running(command: list[str], folder: Path, start_seconds: float) -> Iterator[
                 service = Service(
                     f"127.0.0.1:{port_file.read_text().strip()}", metrics_address, process
                 )
-                if total(service.metrics(), "canopy_model_info") > 0:
+                if any(series.startswith("canopy_model_info{") for series in service.metrics()):
                     break
             time.sleep(0.05)
         yield service

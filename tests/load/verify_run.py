@@ -53,11 +53,9 @@ SHAPES: Final = {
     "2x250:8+2": (2, 500),
     "1x1000:8+2": (1, 1000),
 }
-# On a stream what is in flight goes with the call that is given up.
-GIVEN_UP: Final = {
-    "score": ("--cancel_share=0.03", "--kill_share=0.01"),
-    "stream": ("--cancel_share=0.004", "--kill_share=0.002"),
-}
+# Shares of the calls that are cancelled, and killed with their connection. On a stream what is in
+# flight goes with the call that is given up.
+GIVEN_UP: Final = {"score": (0.03, 0.01), "stream": (0.004, 0.002)}
 GAUGES: Final = [
     "canopy_requests_in_flight",
     "canopy_queued_requests",
@@ -94,9 +92,21 @@ def check_server(before: Metrics, after: Metrics, figures: list[dict[str, Any]])
     received = sum(each["totals"]["answered"] for each in figures)
     if served < received:
         problems.append(f"clients got {received} answers of {served:.0f}")
-    for series, value in sorted(after.items()):
-        if series.startswith(SHOWN):
-            print(f"server   {series} {value - before.get(series, 0):.0f}")
+    return problems
+
+
+def check_clients(totals: dict[str, int], least_paths: float) -> list[str]:
+    """What is wrong with what both loads sent and got."""
+    problems = []
+    if totals["wrong"] > 0:
+        problems.append(f"{totals['wrong']} answers were wrong")
+    if totals["answered_candidates"] < least_paths:
+        problems.append(f"only {totals['answered_candidates']} paths were verified")
+    # Without them the run shows nothing that it is for.
+    if totals["cancelled"] + totals["killed"] == 0:
+        problems.append("no call was cancelled or killed")
+    if totals["victims_killed"] == 0:
+        problems.append("no client process was killed")
     return problems
 
 
@@ -107,7 +117,7 @@ def run(service: Service, options: argparse.Namespace, folder: Path) -> list[str
     resident_mib = service.resident_mib()
     loads = {}
     begin = time.monotonic()
-    for rpc, given_up in GIVEN_UP.items():
+    for rpc, (cancel_share, kill_share) in GIVEN_UP.items():
         loads[rpc] = start_load(
             options.load,
             service,
@@ -122,7 +132,8 @@ def run(service: Service, options: argparse.Namespace, folder: Path) -> list[str
             "--clients=16",
             "--connections=4",
             "--abandon_within=30ms",
-            *given_up,
+            f"--cancel_share={cancel_share * options.given_up}",
+            f"--kill_share={kill_share * options.given_up}",
             f"--victims={options.victims}",
             f"--victim_life={options.victim_life}",
             "--thresholds=refused<=0,wrong<=0",
@@ -140,9 +151,12 @@ def run(service: Service, options: argparse.Namespace, folder: Path) -> list[str
     seconds = time.monotonic() - begin
     after = service.settled(GAUGES, seconds=60)
     problems += check_server(before, after, figures)
-    totals = {
-        key: sum(each["totals"][key] for each in figures) for key in (figures or [{}])[0]["totals"]
-    }
+    for series, value in sorted(after.items()):
+        if series.startswith(SHOWN):
+            print(f"server   {series} {value - before.get(series, 0):.0f}")
+    if len(figures) < len(loads):
+        return [*problems, f"{len(loads) - len(figures)} loads left no report"]
+    totals = {key: sum(each["totals"][key] for each in figures) for key in figures[0]["totals"]}
     print(
         f"verified {totals['answered_candidates']} candidate paths in {totals['answered']} "
         f"answers, {totals['wrong']} wrong; {totals['cancelled']} calls cancelled, "
@@ -153,9 +167,7 @@ def run(service: Service, options: argparse.Namespace, folder: Path) -> list[str
         f"server   {resident_mib:.0f} MiB before, {service.resident_mib():.0f} MiB after, "
         f"{service.descriptors()} descriptors left"
     )
-    if totals["answered_candidates"] < options.least * options.paths:
-        problems.append(f"only {totals['answered_candidates']} paths were verified")
-    return problems
+    return problems + check_clients(totals, options.least * options.paths)
 
 
 def main() -> int:
@@ -167,6 +179,7 @@ def main() -> int:
     parser.add_argument("--paths", type=int, default=50_000, help="candidate paths to send, about")
     parser.add_argument("--least", type=float, default=0.5, help="share of them to be verified")
     parser.add_argument("--pool", type=int, default=16, help="distinct requests of each shape")
+    parser.add_argument("--given_up", type=float, default=1, help="times the usual shares")
     parser.add_argument("--victims", type=int, default=1, help="processes to be killed, each rpc")
     parser.add_argument("--victim_life", default="2s", help="the longest that one lives")
     parser.add_argument("--seed", type=int, default=1)

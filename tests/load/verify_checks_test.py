@@ -1,0 +1,97 @@
+"""What verify_run.py says of counts that do not add up: a check that never fails shows nothing."""
+
+import unittest
+from typing import Any
+
+from service import Metrics, total
+from verify_run import check_clients, check_server
+
+AT_REST = (
+    'canopy_requests_in_flight{method="Score"}',
+    'canopy_requests_in_flight{method="ScoreStream"}',
+    'canopy_queued_requests{priority="normal"}',
+    'canopy_queued_requests{priority="low"}',
+    "canopy_queued_tokens",
+)
+ENDED = "canopy_ended_requests_total"
+ANSWERED = f'{ENDED}{{outcome="answered"}}'
+CANCELLED = f'{ENDED}{{outcome="cancelled"}}'
+ACCEPTED = "canopy_accepted_requests_total"
+
+
+def page(accepted: float, answered: float, cancelled: float) -> Metrics:
+    """A server at rest."""
+    counts = {ACCEPTED: accepted, ANSWERED: answered, CANCELLED: cancelled}
+    return dict.fromkeys(AT_REST, 0.0) | counts
+
+
+def figures(*answered: int) -> list[dict[str, Any]]:
+    """A report of canopy_load each."""
+    return [{"totals": {"answered": each}} for each in answered]
+
+
+BEFORE = page(accepted=5, answered=3, cancelled=2)
+AFTER = page(accepted=105, answered=83, cancelled=22)
+
+GOOD = {"wrong": 0, "answered_candidates": 500, "cancelled": 3, "killed": 0, "victims_killed": 1}
+
+
+class ServerTest(unittest.TestCase):
+    """Of the server's own counts."""
+
+    def test_what_adds_up_is_right(self) -> None:
+        self.assertEqual(check_server(BEFORE, AFTER, figures(50, 30)), [])
+        # Some answers find nobody there.
+        self.assertEqual(check_server(BEFORE, AFTER, figures(50, 29)), [])
+
+    def test_nothing_may_be_left(self) -> None:
+        for gauge in AT_REST:
+            self.assertEqual(
+                check_server(BEFORE, AFTER | {gauge: 1}, figures(80)),
+                [f"{gauge.split('{')[0]} is 1, not 0"],
+            )
+
+    def test_what_was_accepted_must_have_ended_once(self) -> None:
+        for series, value in ((ACCEPTED, 106), (ACCEPTED, 104), (CANCELLED, 21), (ANSWERED, 84)):
+            problems = check_server(BEFORE, AFTER | {series: value}, figures(50, 30))
+            self.assertEqual(len(problems), 1, problems)
+            self.assertIn("accepted", problems[0])
+
+    def test_only_what_the_run_added_counts(self) -> None:
+        self.assertEqual(check_server(page(7, 3, 2), page(107, 83, 22), figures(80)), [])
+        self.assertNotEqual(check_server(page(7, 3, 2), AFTER, figures(80)), [])
+
+    def test_clients_cannot_have_more_answers_than_were_given(self) -> None:
+        self.assertEqual(
+            check_server(BEFORE, AFTER, figures(50, 31)), ["clients got 81 answers of 80"]
+        )
+
+    def test_a_metric_that_is_gone_is_no_zero(self) -> None:
+        for name in {gauge.split("{")[0] for gauge in AT_REST} | {ACCEPTED, ENDED}:
+            rest = {key: value for key, value in AFTER.items() if key.split("{")[0] != name}
+            with self.assertRaises(KeyError):
+                check_server(BEFORE, rest, figures(80))
+
+    def test_totals_are_of_one_name(self) -> None:
+        self.assertEqual(total(AFTER | {ENDED + "_more": 9}, ENDED), 105)
+
+
+class ClientsTest(unittest.TestCase):
+    """Of what the loads report."""
+
+    def test_a_run_with_all_its_faults_is_right(self) -> None:
+        self.assertEqual(check_clients(GOOD, 500), [])
+        self.assertEqual(check_clients(GOOD | {"cancelled": 0, "killed": 1}, 500), [])
+
+    def test_each_figure_counts(self) -> None:
+        for bad in (
+            {"wrong": 1},
+            {"answered_candidates": 499},
+            {"cancelled": 0},
+            {"victims_killed": 0},
+        ):
+            self.assertEqual(len(check_clients(GOOD | bad, 500)), 1, bad)
+
+
+if __name__ == "__main__":
+    unittest.main()
