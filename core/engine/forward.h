@@ -50,8 +50,11 @@ struct Forward {
 // The next part of a pass that has one. Errors of RequestPlan::Create.
 absl::StatusOr<Forward> PlanNextPart(Pass& pass);
 
-// All of several passes that have not begun, in one forward: equal routes, no path_map, together
-// within the budget. Paths keep their order; a row that several need counts for the first of them.
+// One forward of the first of several passes, as many as the shares that it has: all of them, or,
+// where costs choose the backend and it is not the fused one, half of them and half again until
+// they fit one forward that is forecast to pay, down to the next part of the first alone. The
+// passes have not begun, and have equal routes, no path_map and together no more tokens as sent
+// than the budget. Paths keep their order; a row that several need counts for the first of them.
 // Wants valid batches. Errors of RequestPlan::Create.
 absl::StatusOr<Forward> PlanShared(absl::Span<const std::shared_ptr<Pass>> passes);
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/checked_math.h"
 #include "core/tree/costs.h"
+#include "core/tree/router.h"
 
 namespace canopy {
 namespace {
@@ -46,11 +47,14 @@ int64_t ResultBytes(const ScoreJob& job, const ModelInfo& model, int64_t input_t
                        SaturatingMultiply(input_tokens, lists * kFloatBytes));
 }
 
-// The reference policy sees one request, never the batch; under the measured one AUTO may share.
+// The reference policy sees one request, never the batch; under the measured one AUTO may share,
+// by whichever backend the costs say.
 bool MayShare(const RouteOptions& route) {
-  const bool by_cost = route.policy == Policy::kMeasured && route.backend == Backend::kAuto;
-  return (route.backend == Backend::kFused || by_cost) && route.fused_supported &&
-         route.max_mask_bytes >= 0;
+  if (route.backend == Backend::kFused) {
+    return route.fused_supported && route.max_mask_bytes >= 0;
+  }
+  const bool can_by_cost = IsRoutedByCost(route) && route.costs != nullptr;
+  return can_by_cost && route.max_mask_bytes > 0;
 }
 
 }  // namespace

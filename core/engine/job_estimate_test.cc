@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tree/route_costs.h"
 #include "gtest/gtest.h"
 
 namespace canopy {
@@ -60,12 +61,22 @@ TEST(JobEstimate, ResultsCountAsBytes) {
 TEST(ShareKey, UnderTheMeasuredPolicyAutoMayShare) {
   RouteOptions route = Route(Backend::kAuto);
   route.policy = Policy::kMeasured;
+  route.costs = std::make_shared<const RouteCosts>();
   const std::string key = ShareKey(Job(), route, Model(), false);
   EXPECT_NE(key, "");
   EXPECT_NE(key, ShareKey(Job(), Route(Backend::kFused), Model(), false)) << "routed otherwise";
   EXPECT_EQ(EstimateJob(Job(), route, Model()).tokens, 12);
-  route.backend = Backend::kDense;
-  EXPECT_EQ(ShareKey(Job(), route, Model(), false), "");
+  route.fused_supported = false;
+  EXPECT_EQ(ShareKey(Job(), route, Model(), false), key) << "by another backend";
+  for (const auto& change : std::vector<std::function<void(RouteOptions*)>>{
+           [](RouteOptions* route) { route->backend = Backend::kDense; },
+           [](RouteOptions* route) { route->tree_supported = false; },
+           [](RouteOptions* route) { route->max_mask_bytes = 0; },
+           [](RouteOptions* route) { route->costs = nullptr; }}) {
+    RouteOptions changed = route;
+    change(&changed);
+    EXPECT_EQ(ShareKey(Job(), changed, Model(), false), "");
+  }
 }
 
 TEST(ShareKey, UnderTheReferencePolicyOnlyFusedJobsHaveOne) {

@@ -88,6 +88,7 @@ class Pipeline {
   std::unique_ptr<Planned> TakeTurn(std::vector<Ended>* ended)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status BuildForward(Planned* planned);
+  void Shorten(Planned* planned) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Place(std::unique_ptr<Planned> planned) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndFailed(const Planned& planned, const absl::Status& status, std::vector<Ended>* ended)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -124,7 +124,19 @@ bool Pipeline::IsCurrent(const Planned& planned) const {
   return true;
 }
 
+// Leaves to later forwards who was taken and not planned.
+void Pipeline::Shorten(Planned* planned) {
+  const size_t num_jobs = planned->forward.shares.size();
+  if (num_jobs < planned->jobs.size()) {
+    scheduler_.Shorten(&planned->turn, num_jobs);
+    planned->jobs.resize(num_jobs);
+    planned->passes.resize(num_jobs);
+    pending_ = planned->turn;
+  }
+}
+
 void Pipeline::Place(std::unique_ptr<Planned> planned) {
+  Shorten(planned.get());
   if (!IsCurrent(*planned)) {
     ReturnTurn(planned->turn);
     return;

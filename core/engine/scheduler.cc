@@ -289,6 +289,24 @@ void Scheduler::Return(const Turn& turn) {
   }
 }
 
+void Scheduler::Shorten(Turn* turn, size_t num_jobs) {
+  const auto end = turn->jobs.begin() + static_cast<std::ptrdiff_t>(num_jobs);
+  Turn others;
+  others.jobs.assign(end, turn->jobs.end());
+  PutBack(others);
+  turn->jobs.erase(end, turn->jobs.end());
+  turn->share_key.clear();
+  turn->tokens = 0;
+  turn->device_bytes = 0;
+  for (const JobId id : turn->jobs) {
+    // One that has ended takes the turn with it.
+    if (const auto job = jobs_.find(id); job != jobs_.end()) {
+      turn->tokens += job->second.taken_tokens;
+      turn->device_bytes += job->second.request.device_bytes;
+    }
+  }
+}
+
 void Scheduler::Launch(const Turn& turn) {
   for (const JobId id : turn.jobs) {
     Job& job = jobs_.at(id);

@@ -2,7 +2,8 @@
 // of its own.
 //
 //   Admit     a job waits, or is refused: a full queue, or a deadline that cannot be met
-//   Take      the jobs of the next forward; Return puts them back if it will not be launched
+//   Take      the jobs of the next forward; Return puts them back if it will not be launched,
+//             Shorten those of them that it turns out to have no use for
 //   Launch    the forward starts
 //   Continue  a job needs a further forward: its next part, or a run of what went wrong
 //   Finish    the job is answered; Cancel and Expire end those that nobody waits for
@@ -21,6 +22,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -98,6 +100,9 @@ class Scheduler {
   std::optional<Turn> Take(TimePoint now);
   // The turn will not be launched. Jobs that have ended meanwhile are left out.
   void Return(const Turn& turn);
+  // Only the first `num_jobs` of the turn, at least one, will be launched: the others wait again,
+  // and none joins any more.
+  void Shorten(Turn* turn, size_t num_jobs);
   void Launch(const Turn& turn);
 
   // The job, which must not be waiting, needs further forwards of `tokens` in all. It shares none.

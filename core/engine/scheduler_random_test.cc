@@ -51,6 +51,7 @@ class Episode {
 
   const std::string& error() const { return error_; }
   int64_t launched() const { return launched_; }
+  int64_t shortened() const { return shortened_; }
 
  private:
   int64_t Draw(int64_t below) { return static_cast<int64_t>(random_() % below); }
@@ -160,7 +161,7 @@ class Episode {
     if (has_planned_) {
       return;
     }
-    const std::optional<Turn> turn = scheduler_.Take(now_);
+    std::optional<Turn> turn = scheduler_.Take(now_);
     if (!turn.has_value()) {
       Expect(!AnyWaits() ||
                  (options_.batch_window > microseconds(0) && scheduler_.held_until() > now_ &&
@@ -169,6 +170,9 @@ class Episode {
       return;
     }
     CheckTurn(*turn);
+    if (turn->jobs.size() > 1 && Draw(3) == 0) {
+      Shorten(&*turn);
+    }
     planned_ = *turn;
     has_planned_ = true;
     for (const JobId id : turn->jobs) {
@@ -185,6 +189,24 @@ class Episode {
         scheduler_.Continue(id, job.remaining);
       }
     }
+  }
+
+  // Those that are left out wait as they did.
+  void Shorten(Turn* turn) {
+    std::vector<JobId> jobs = turn->jobs;
+    const int64_t left_out = 1 + Draw(static_cast<int64_t>(jobs.size()) - 1);
+    jobs.resize(jobs.size() - static_cast<size_t>(left_out));
+    scheduler_.Shorten(turn, jobs.size());
+    ++shortened_;
+    int64_t tokens = 0;
+    int64_t bytes = 0;
+    for (const JobId id : jobs) {
+      tokens += jobs_[id].remaining;
+      bytes += jobs_[id].request.device_bytes;
+    }
+    Expect(turn->jobs == jobs && turn->tokens == tokens && turn->device_bytes == bytes &&
+               turn->share_key.empty(),
+           "what is left of a shortened turn");
   }
 
   void CheckTurn(const Turn& turn) {
@@ -424,6 +446,7 @@ class Episode {
   int turns_of_patience_missed_ = 0;
   int returns_ = 0;
   int64_t launched_ = 0;
+  int64_t shortened_ = 0;
   int64_t accepted_ = 0;
   int64_t answered_ = 0;
   int64_t displaced_ = 0;

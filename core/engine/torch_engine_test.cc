@@ -1,5 +1,6 @@
-// The engine over LibTorch on a CPU, the fused backend's kernels replaced by their twins: requests
-// that share a forward, and memory that runs out at any allocation.
+// The engine over LibTorch on a CPU, as it is in production and with the fused backend's kernels
+// replaced by their twins: requests that share a forward, and memory that runs out at any
+// allocation.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -25,6 +26,7 @@
 #include "gtest/gtest.h"
 #include "tests/testing/answer.h"
 #include "tests/testing/gate.h"
+#include "tests/testing/routed_runner.h"
 
 namespace canopy {
 namespace {
@@ -73,34 +75,13 @@ class FailingAllocator final : public at::Allocator {
   std::atomic<int64_t> end_{0};
 };
 
-// A runner whose costs are set, behind a gate.
-class RoutedRunner final : public ModelRunner {
- public:
-  RoutedRunner(std::unique_ptr<ModelRunner> runner, testing::Gate* gate)
-      : runner_(std::move(runner)), gate_(*gate) {
-    ModelInfo info = *runner_->info();
-    info.default_policy = Policy::kMeasured;
-    info.route_costs =
-        std::make_shared<const RouteCosts>(RouteCosts{{{Backend::kPath, {1, 0, 1, 0}},
-                                                       {Backend::kDense, {1, 0, 0.9, 0}},
-                                                       {Backend::kSegmented, {1, 1, 0.9, 0}},
-                                                       {Backend::kFused, {1, 0, 0.5, 0}}}});
-    info_ = std::make_shared<const ModelInfo>(std::move(info));
-  }
+const RouteCosts kCosts = {{{Backend::kPath, {1, 0, 1, 0}},
+                            {Backend::kDense, {1, 0, 0.9, 0}},
+                            {Backend::kSegmented, {1, 1, 0.9, 0}},
+                            {Backend::kFused, {1, 0, 0.5, 0}}}};
 
-  std::shared_ptr<const ModelInfo> info() const override { return info_; }
-  absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
-    gate_.Pass();
-    return runner_->Run(plan, outputs);
-  }
-
- private:
-  const std::unique_ptr<ModelRunner> runner_;
-  testing::Gate& gate_;
-  std::shared_ptr<const ModelInfo> info_;
-};
-
-class TorchEngineTest : public ::testing::Test {
+// Whether the fused backend runs.
+class TorchEngineTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     FailingAllocator::Get();
@@ -111,12 +92,14 @@ class TorchEngineTest : public ::testing::Test {
     options.device = "cpu";
     options.dtype = "float32";
     options.threads = 1;
-    options.kernels = ReferenceKernels();
+    if (GetParam()) {
+      options.kernels = ReferenceKernels();
+    }
     auto runner = LoadTorchRunner(options);
     ASSERT_TRUE(runner.ok()) << runner.status();
-    ASSERT_TRUE((*runner)->info()->fused_supported) << (*runner)->info()->fused_reason;
+    ASSERT_EQ((*runner)->info()->fused_supported, GetParam()) << (*runner)->info()->fused_reason;
     std::vector<std::unique_ptr<ModelRunner>> runners;
-    runners.push_back(std::make_unique<RoutedRunner>(*std::move(runner), &gate_));
+    runners.push_back(std::make_unique<testing::RoutedRunner>(*std::move(runner), kCosts, &gate_));
     Engine::Options engine_options;
     engine_options.max_batch_tokens = 256;
     auto engine = Engine::Create(engine_options, std::move(runners));
@@ -175,7 +158,7 @@ class TorchEngineTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(TorchEngineTest, UnderTheMeasuredPolicyRequestsShareEqualPrefixes) {
+TEST_P(TorchEngineTest, UnderTheMeasuredPolicyRequestsShareEqualPrefixes) {
   const std::vector<int32_t> state = Tokens(40);
   const auto first_batch = Batch(state);
   const auto second_batch = Batch(state);
@@ -194,7 +177,8 @@ TEST_F(TorchEngineTest, UnderTheMeasuredPolicyRequestsShareEqualPrefixes) {
   for (testing::Answer* call : {first.get(), second.get()}) {
     ASSERT_TRUE(call->Await().ok()) << call->result.status();
     EXPECT_EQ(call->result->batch_requests, 2);
-    EXPECT_EQ(call->result->route.backend, Backend::kFused);
+    EXPECT_EQ(call->result->route.backend, GetParam() ? Backend::kFused : Backend::kDense);
+    EXPECT_EQ(call->result->route.layout, Layout::kFlat);
     EXPECT_EQ(call->result->route.policy, Policy::kMeasured);
     EXPECT_EQ(call->result->route.reason, Reason::kMeasured);
   }
@@ -205,7 +189,7 @@ TEST_F(TorchEngineTest, UnderTheMeasuredPolicyRequestsShareEqualPrefixes) {
       << "the state's rows are the first request's";
 }
 
-TEST_F(TorchEngineTest, MemoryThatRunsOutAtAnyAllocationLosesNothing) {
+TEST_P(TorchEngineTest, MemoryThatRunsOutAtAnyAllocationLosesNothing) {
   const std::vector<int32_t> state = Tokens(20);
   const std::vector<std::shared_ptr<const PathBatch>> batches = {Batch(state), Batch(state),
                                                                  Batch(Tokens(9)), Batch(state)};
@@ -259,6 +243,8 @@ TEST_F(TorchEngineTest, MemoryThatRunsOutAtAnyAllocationLosesNothing) {
   }
   EXPECT_EQ(run(0, 0), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutFused, TorchEngineTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace canopy

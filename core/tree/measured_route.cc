@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "core/base/checked_math.h"
@@ -10,6 +11,8 @@ namespace canopy {
 namespace {
 
 constexpr int64_t kMaskElementBytes = 4;
+// Bounds the host's work, beside what packed queries may be.
+constexpr int64_t kMaxSharedSegmentGroups = 64;
 
 int64_t Squares(const Part& part) {
   return SaturatingMultiply(part.rows, SaturatingMultiply(part.columns, part.columns));
@@ -43,13 +46,67 @@ bool MayRun(const CandidateInput& input, const RouteCandidate& candidate) {
     case Backend::kDense:
       return options.max_mask_bytes > 0 && MasksFit(candidate.cut.parts, options.max_mask_bytes);
     case Backend::kSegmented:
-      return options.max_mask_bytes > 0 && input.counts.segment_suitable;
+      return options.max_mask_bytes > 0 &&
+             (candidate.shared_trie != nullptr
+                  ? candidate.counts.segment_groups <= kMaxSharedSegmentGroups &&
+                        candidate.counts.packed_queries <= candidate.counts.path_tokens
+                  : candidate.counts.segment_suitable);
     case Backend::kFused:
       return options.max_mask_bytes > 0 && options.fused_supported;
     case Backend::kAuto:
       break;
   }
   return false;
+}
+
+// Nothing where it may not run.
+std::optional<RouteCandidate> Forecast(const CandidateInput& input, RouteCandidate candidate) {
+  if (!MayRun(input, candidate)) {
+    return std::nullopt;
+  }
+  const Backend backend = candidate.route.backend;
+  const auto cost = input.options.costs->backends.find(backend);
+  const bool is_measured = cost != input.options.costs->backends.end();
+  // Path always runs, but nothing speaks for it.
+  if (!is_measured && backend != Backend::kPath) {
+    return std::nullopt;
+  }
+  candidate.load = LoadOf(backend, candidate.counts, candidate.cut.parts);
+  const bool is_unwanted = input.options.one_forward && candidate.cut.parts.size() > 1;
+  candidate.ms = is_measured && !is_unwanted ? ForecastMs(cost->second, candidate.load)
+                                             : std::numeric_limits<double>::infinity();
+  return candidate;
+}
+
+Route MeasuredRoute(Backend backend, Layout layout) {
+  return {backend, layout, Reason::kMeasured, Policy::kMeasured};
+}
+
+std::optional<RouteCandidate> Apart(const CandidateInput& input, Backend backend) {
+  RouteCandidate candidate;
+  candidate.route =
+      MeasuredRoute(backend, backend == Backend::kFused ? Layout::kFlat : input.layout);
+  candidate.cut = CutIntoParts(input.batch, &input.trie, candidate.route, input.max_batch_tokens);
+  candidate.counts = input.counts;
+  return Forecast(input, std::move(candidate));
+}
+
+std::optional<RouteCandidate> Shared(const CandidateInput& input, Backend backend) {
+  if (input.shared_trie == nullptr ||
+      (backend != Backend::kDense && backend != Backend::kSegmented)) {
+    return std::nullopt;
+  }
+  std::optional<PartList> cut = OnePart(input.batch, input.trie, backend,
+                                        input.shared_trie->num_nodes(), input.max_batch_tokens);
+  if (!cut.has_value()) {
+    return std::nullopt;
+  }
+  RouteCandidate candidate;
+  candidate.route = MeasuredRoute(backend, Layout::kFlat);
+  candidate.cut = *std::move(cut);
+  candidate.counts = input.shared_counts;
+  candidate.shared_trie = input.shared_trie;
+  return Forecast(input, std::move(candidate));
 }
 
 }  // namespace
@@ -80,24 +137,14 @@ std::vector<RouteCandidate> RouteCandidates(const CandidateInput& input) {
   std::vector<RouteCandidate> candidates;
   for (const Backend backend :
        {Backend::kPath, Backend::kDense, Backend::kSegmented, Backend::kFused}) {
-    const auto cost = input.options.costs->backends.find(backend);
-    RouteCandidate candidate;
-    candidate.route = {backend, backend == Backend::kFused ? Layout::kFlat : input.layout,
-                       Reason::kMeasured, Policy::kMeasured};
-    candidate.cut = CutIntoParts(input.batch, &input.trie, candidate.route, input.max_batch_tokens);
-    if (!MayRun(input, candidate)) {
-      continue;
+    std::optional<RouteCandidate> candidate = Apart(input, backend);
+    std::optional<RouteCandidate> shared = Shared(input, backend);
+    if (shared.has_value() && (!candidate.has_value() || shared->ms < candidate->ms)) {
+      candidate = std::move(shared);
     }
-    candidate.load = LoadOf(backend, input.counts, candidate.cut.parts);
-    if (cost != input.options.costs->backends.end()) {
-      candidate.ms = ForecastMs(cost->second, candidate.load);
-    } else if (backend == Backend::kPath) {
-      // It always runs, but nothing speaks for it.
-      candidate.ms = std::numeric_limits<double>::infinity();
-    } else {
-      continue;
+    if (candidate.has_value()) {
+      candidates.push_back(*std::move(candidate));
     }
-    candidates.push_back(std::move(candidate));
   }
   return candidates;
 }

@@ -3,6 +3,7 @@
 #define CORE_TREE_MEASURED_ROUTE_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/tree/parts.h"
@@ -22,21 +23,29 @@ struct RouteCandidate {
   Route route;  // by Policy::kMeasured, reason kMeasured
   PartList cut;
   RouteLoad load;
-  double ms = 0;  // forecast
+  PlanCounts counts;
+  std::shared_ptr<const Trie> shared_trie;  // that its one part runs over; null = questions apart
+  double ms = 0;                            // forecast
 };
 
 struct CandidateInput {
   const PathBatch& batch;
   const Trie& trie;
-  const PlanCounts& counts;  // all of them, segments included
+  PlanCounts counts;  // all of them, segments included
   Layout layout = Layout::kPadded;
   const RouteOptions& options;  // with costs
   int64_t max_batch_tokens = 0;
+  // The trie in which questions that begin alike share nodes (core/tree/shared_forest.h), and all
+  // counts of its flat layout; null = questions are kept apart.
+  std::shared_ptr<const Trie> shared_trie;
+  PlanCounts shared_counts;
 };
 
 // Every backend that was measured and may run: path always; with a mask budget above 0 also dense,
 // where the mask of each forward (not of the whole request) fits it, segmented, where its chains
-// group well, and fused, where it runs. At least one, path first. Linear in questions and paths.
+// group well, and fused, where it runs. Dense and segmented run over the shared trie where that is
+// there, fits one forward and costs less; there groups are limited only by what they cost. At least
+// one, path first. Linear in questions and paths.
 std::vector<RouteCandidate> RouteCandidates(const CandidateInput& input);
 
 // The candidate with the least forecast; the first of equal ones.

@@ -1,12 +1,14 @@
 // Loads against the grids that are built, and the choice against every named route's own load.
 #include "core/tree/measured_route.h"
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <random>
 #include <vector>
 
+#include "core/tree/testing/naive_tree.h"
 #include "core/tree/testing/random_batch.h"
 #include "core/tree/tree_plan.h"
 #include "gmock/gmock.h"
@@ -248,6 +250,151 @@ TEST(MeasuredRouteTest, NamedBackendsAndReferenceStayAsTheyAre) {
   // Explain shows what the others would take.
   EXPECT_EQ(plan.forecasts().size(), 4U);
   EXPECT_TRUE(Plan(batch, options).forecasts().empty());
+}
+
+// Where fused does not run, with questions that may share.
+RouteOptions Sharing(RouteCosts costs) {
+  RouteOptions options = Measured(std::move(costs));
+  options.fused_supported = false;
+  options.share_questions = true;
+  return options;
+}
+
+// Each path's slots hold its tokens; of a segmented plan, each chain reads what the grid's rule
+// says.
+void ExpectPlanIsRight(const PathBatch& batch, const TreePlan& plan) {
+  const std::vector<int32_t> questions = testing::PathQuestions(batch);
+  for (size_t i = 0; i < plan.paths.size(); ++i) {
+    testing::Path tokens;
+    for (const int32_t slot : testing::VisibleSlots(plan.grid, plan.endpoints[i])) {
+      tokens.push_back(plan.grid.token_ids[slot]);
+    }
+    EXPECT_EQ(tokens, testing::FullPath(batch, questions[plan.paths[i]], plan.paths[i]));
+  }
+  if (!plan.segments.has_value()) {
+    return;
+  }
+  std::vector<int32_t> outputs;  // the slot of each
+  for (const SegmentGroup& group : plan.segments->groups) {
+    outputs.insert(outputs.end(), group.query_index.begin(), group.query_index.end());
+    for (int32_t row = 0; row < group.rows; ++row) {
+      const auto ancestors = group.ancestor_index.begin() + row * group.start_depth;
+      std::vector<int32_t> reads(ancestors, ancestors + group.start_depth);
+      for (int32_t query = 0; query < group.query_length; ++query) {
+        const int32_t slot = group.query_index[row * group.query_length + query];
+        if (reads.empty() || reads.back() != slot) {
+          reads.push_back(slot);
+        }
+        EXPECT_EQ(reads, testing::VisibleSlots(plan.grid, slot));
+      }
+    }
+  }
+  for (const int32_t slot : outputs) {
+    EXPECT_EQ(outputs[plan.segments->restore_index[slot]], slot);
+  }
+}
+
+TEST(SharedQuestionsTest, AreRightAndCountedAndNeverCostMore) {
+  std::mt19937 random(6);
+  std::uniform_real_distribution<double> cost(0, 1);
+  std::map<Backend, int> shared;
+  for (int index = 0; index < kNumRandomBatches; ++index) {
+    SCOPED_TRACE(testing::Seed(index));
+    RouteCosts costs;
+    for (const Backend backend : {Backend::kPath, Backend::kDense, Backend::kSegmented}) {
+      costs.backends[backend] = {cost(random), cost(random), cost(random), cost(random) / 100};
+    }
+    const PathBatch batch = BatchNumber(index);
+    RouteOptions options = Sharing(costs);
+    const RequestPlan plan = Plan(batch, options);
+    ASSERT_EQ(plan.num_parts(), 1);
+    const TreePlan part = plan.BuildPart(0);
+    const RouteLoad counted = CountLoad(plan);
+    EXPECT_NEAR(plan.forecast_ms(), ForecastMs(costs.backends[plan.route().backend], counted),
+                1e-9 * plan.forecast_ms());
+    EXPECT_EQ(plan.load().pairs, counted.pairs);
+    EXPECT_EQ(plan.load().tokens, counted.tokens);
+    EXPECT_EQ(plan.counts().unique_tokens, plan.trie()->num_nodes());
+    if (plan.route().backend != Backend::kPath) {
+      EXPECT_EQ(plan.counts().forest_tokens, part.computed_tokens());
+      EXPECT_EQ(plan.counts().mask_bytes, 4 * part.computed_tokens() * part.grid.columns);
+      ExpectPlanIsRight(batch, part);
+      if (plan.route().layout == Layout::kFlat &&
+          part.computed_tokens() < plan.counts().unique_tokens) {
+        ++shared[part.backend];
+      }
+    }
+    options.share_questions = false;
+    EXPECT_LE(plan.forecast_ms(), Plan(batch, options).forecast_ms());
+  }
+  EXPECT_GT(shared[Backend::kDense], 5);
+  EXPECT_GT(shared[Backend::kSegmented], 5);
+}
+
+// Three questions of 4 candidates about one state.
+PathBatch OneState() {
+  PathBatch batch = Fans(3, 4, 20, 5);
+  for (TokenSpan& prefix : batch.prefixes) {
+    prefix = {batch.prefixes[0].begin, 20};
+  }
+  return batch;
+}
+
+TEST(SharedQuestionsTest, TakeTheirSharedTokensOnce) {
+  for (const Backend backend : {Backend::kDense, Backend::kSegmented}) {
+    RouteCosts costs = CostsByToken(9, 9, 9, 9);
+    costs.backends[backend].token_ms = 1;
+    const RequestPlan plan = Plan(OneState(), Sharing(costs));
+    EXPECT_EQ(plan.route().backend, backend);
+    EXPECT_EQ(plan.route().layout, Layout::kFlat);
+    EXPECT_EQ(plan.BuildPart(0).computed_tokens(), 20 + 3 * 4 * 5);
+    EXPECT_EQ(plan.counts().unique_tokens, 3 * (20 + 4 * 5));
+    EXPECT_EQ(plan.counts().segment_groups, 2);
+  }
+}
+
+TEST(SharedQuestionsTest, StayApartWhereTheyMust) {
+  const RouteCosts costs = CostsByToken(9, 1, 9, 9);
+  constexpr int64_t kApart = 3 * (20 + 4 * 5);
+  RouteOptions options = Sharing(costs);
+  options.share_questions = false;
+  EXPECT_EQ(Plan(OneState(), options).BuildPart(0).computed_tokens(), kApart) << "switched off";
+  options = Sharing(costs);
+  options.packing = Packing::kPadded;
+  EXPECT_EQ(Plan(OneState(), options).BuildPart(0).computed_tokens(), kApart) << "not flat";
+  options = Sharing(costs);
+  options.max_mask_bytes = 80 * 80 * 4;
+  EXPECT_EQ(Plan(OneState(), options).BuildPart(0).computed_tokens(), 80);
+  --options.max_mask_bytes;
+  EXPECT_EQ(Plan(OneState(), options).BuildPart(0).computed_tokens(), kApart) << "over the budget";
+  options = Sharing(costs);
+  EXPECT_EQ(Plan(OneState(), options, 80).num_parts(), 1);
+  EXPECT_EQ(Plan(OneState(), options, 79).num_parts(), 3) << "more than one forward";
+}
+
+TEST(SharedQuestionsTest, AreKeptApartByWhatTheMaskCosts) {
+  RouteCosts costs = CostsByToken(99, 1, 99, 99);
+  costs.backends[Backend::kDense].pair_ms = 0.001;  // 40 tokens saved, 1,600 pairs more
+  EXPECT_EQ(Plan(OneState(), Sharing(costs)).BuildPart(0).computed_tokens(), 80);
+  costs.backends[Backend::kDense].pair_ms = 0.1;
+  EXPECT_EQ(Plan(OneState(), Sharing(costs)).BuildPart(0).computed_tokens(), 120);
+}
+
+TEST(OneForwardTest, IsTakenWhateverItCostsWhereThereIsOne) {
+  // Padded they take 3 x 60 slots, flat 60 + 2 x 3.
+  PathBatch batch = Fans(1, 4, 20, 10);
+  batch.AddQuestion({900, 901}, {{902}});
+  batch.AddQuestion({910, 911}, {{912}});
+  RouteOptions options = Sharing(CostsByToken(1, 9, 99, 99));
+  EXPECT_GT(Plan(batch, options, 66).num_parts(), 1);
+  options.one_forward = true;
+  const RequestPlan plan = Plan(batch, options, 66);
+  EXPECT_EQ(plan.num_parts(), 1);
+  EXPECT_EQ(plan.route().backend, Backend::kDense);
+  EXPECT_EQ(plan.forecast_ms(), 9 * 66);
+  const RequestPlan cut = Plan(batch, options, 65);
+  EXPECT_GT(cut.num_parts(), 1) << "there is none";
+  EXPECT_TRUE(std::isinf(cut.forecast_ms()));
 }
 
 }  // namespace

@@ -38,6 +38,24 @@ class PartCutter {
         // Slots are int32 indices.
         max_slots_(std::min<int64_t>(max_batch_tokens, std::numeric_limits<int32_t>::max())) {}
 
+  // All questions together, whatever the layout.
+  std::optional<PartList> OneRow(int64_t columns) && {
+    Footprint all;
+    for (int32_t question = 0; question < batch_.num_questions(); ++question) {
+      all = Together(all, QuestionFootprint(question));
+      AppendQuestion(question);
+    }
+    if (columns > max_slots_ || !IsIndexable(all)) {
+      return std::nullopt;
+    }
+    Part part{0, batch_.num_questions(), 0, batch_.num_paths()};
+    part.rows = 1;
+    part.columns = columns;
+    part.nodes = all.nodes;
+    list_.parts.push_back(part);
+    return std::move(list_);
+  }
+
   PartList Cut() && {
     list_.paths.reserve(batch_.num_paths());
     Footprint open;
@@ -70,9 +88,12 @@ class PartCutter {
     const int64_t slots = route_.layout == Layout::kFlat
                               ? footprint.nodes
                               : SaturatingMultiply(footprint.questions, footprint.largest_trie);
-    const bool indexable = route_.backend != Backend::kSegmented ||
-                           path_slots <= kMaxSegmentedPathTokens || footprint.paths == 1;
-    return slots <= max_slots_ && indexable;
+    return slots <= max_slots_ && IsIndexable(footprint);
+  }
+
+  bool IsIndexable(const Footprint& footprint) const {
+    return route_.backend != Backend::kSegmented || footprint.paths == 1 ||
+           SaturatingMultiply(footprint.paths, footprint.longest_path) <= kMaxSegmentedPathTokens;
   }
 
   Footprint QuestionFootprint(int32_t question) const {
@@ -186,6 +207,12 @@ class PartCutter {
 PartList CutIntoParts(const PathBatch& batch, const Trie* trie, const Route& route,
                       int64_t max_batch_tokens) {
   return PartCutter(batch, trie, route, max_batch_tokens).Cut();
+}
+
+std::optional<PartList> OnePart(const PathBatch& batch, const Trie& trie, Backend backend,
+                                int64_t columns, int64_t max_batch_tokens) {
+  const Route route{backend, Layout::kFlat};
+  return PartCutter(batch, &trie, route, max_batch_tokens).OneRow(columns);
 }
 
 }  // namespace canopy

@@ -7,6 +7,7 @@
 #define CORE_TREE_PARTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/tree/path_batch.h"
@@ -39,6 +40,11 @@ struct PartList {
 // all fit the budget alone.
 PartList CutIntoParts(const PathBatch& batch, const Trie* trie, const Route& route,
                       int64_t max_batch_tokens);
+
+// The whole batch as one forward over one row of `columns` slots, in which its questions share
+// nodes. Nothing where that breaks one of the bounds above. `trie` is the batch's own.
+std::optional<PartList> OnePart(const PathBatch& batch, const Trie& trie, Backend backend,
+                                int64_t columns, int64_t max_batch_tokens);
 
 }  // namespace canopy
 

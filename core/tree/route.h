@@ -50,8 +50,11 @@ struct RouteOptions {
   bool tree_supported = true;
   // Whether kFused runs on this model and device; asking for it is refused otherwise.
   bool fused_supported = false;
-  // On kFused, whether questions that begin alike share those tokens.
+  // Whether questions that begin alike share those tokens, on kFused and, where kFused does not
+  // run, on what kMeasured picks.
   bool share_questions = true;
+  // Under kMeasured, AUTO takes several forwards only where no backend does with one.
+  bool one_forward = false;
   // What backends cost on this model and device; null = not measured, which kMeasured is refused
   // for. Immutable.
   std::shared_ptr<const RouteCosts> costs;

@@ -1,34 +1,16 @@
 #include "core/tree/row_shares.h"
 
+#include "core/tree/token_grid.h"
+
 namespace canopy {
 namespace {
 
 constexpr int32_t kNoSlot = -1;
 
-// The slot before each one on its path; kNoSlot at a root.
-std::vector<int32_t> Parents(const TokenGrid& grid) {
-  std::vector<int32_t> parents(grid.token_ids.size());
-  std::vector<int32_t> ancestors;
-  for (int32_t row = 0; row < grid.rows; ++row) {
-    const int32_t base = row * grid.columns;
-    ancestors.clear();
-    for (int32_t column = 0; column < grid.columns; ++column) {
-      // On the path backend every slot follows the one before it.
-      while (!grid.exit.empty() && !ancestors.empty() &&
-             grid.exit[base + ancestors.back()] < column) {
-        ancestors.pop_back();
-      }
-      parents[base + column] = ancestors.empty() ? kNoSlot : base + ancestors.back();
-      ancestors.push_back(column);
-    }
-  }
-  return parents;
-}
-
 }  // namespace
 
 std::vector<int64_t> CountRowShares(const TreePlan& plan, absl::Span<const int32_t> path_offsets) {
-  const std::vector<int32_t> parents = Parents(plan.grid);
+  const std::vector<int32_t> parents = ParentSlots(plan.grid);
   std::vector<int64_t> shares(path_offsets.size() - 1, 0);
   std::vector<uint8_t> owned(parents.size(), 0);
   std::vector<int64_t> row_unowned(static_cast<size_t>(plan.grid.rows), plan.grid.columns);

@@ -107,4 +107,18 @@ SharedForest BuildSharedForest(const Trie& trie, int32_t first_question, int32_t
   return std::move(builder).Build();
 }
 
+Trie AsTrie(const SharedForest& forest, const Trie& trie) {
+  Trie shared;
+  shared.token = forest.grid.token_ids;
+  shared.depth = forest.grid.position_ids;
+  shared.exit = forest.grid.exit;
+  shared.parent = ParentSlots(forest.grid);
+  shared.question_node_offsets = {0, forest.grid.columns};
+  shared.path_endpoint.reserve(trie.path_endpoint.size());
+  for (const int32_t node : trie.path_endpoint) {
+    shared.path_endpoint.push_back(forest.node_slot[node]);
+  }
+  return shared;
+}
+
 }  // namespace canopy

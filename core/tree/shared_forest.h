@@ -1,4 +1,4 @@
-// The flat forest of the fused backend: questions whose tries begin alike share those nodes.
+// One flat forest of several questions: those whose tries begin alike share those nodes.
 //
 // A vector depends only on its own path, so answers stay as they are. A question's stem is its
 // chain from the root down to where it branches for the first time. Questions are laid out in the
@@ -26,6 +26,10 @@ struct SharedForest {
 // Of questions first_question .. end_question - 1; the first of those that are alike comes first.
 // Linear in their nodes, but for sorting the stems.
 SharedForest BuildSharedForest(const Trie& trie, int32_t first_question, int32_t end_question);
+
+// The forest of all questions of `trie` as the trie of one question: slots are its nodes, and the
+// paths are those of `trie`. Two children of a node may have the same token.
+Trie AsTrie(const SharedForest& forest, const Trie& trie);
 
 }  // namespace canopy
 

@@ -5,6 +5,25 @@
 
 namespace canopy {
 
+std::vector<int32_t> ParentSlots(const TokenGrid& grid) {
+  std::vector<int32_t> parents(grid.token_ids.size());
+  std::vector<int32_t> ancestors;
+  for (int32_t row = 0; row < grid.rows; ++row) {
+    const int32_t base = row * grid.columns;
+    ancestors.clear();
+    for (int32_t column = 0; column < grid.columns; ++column) {
+      // On the path backend every slot follows the one before it.
+      while (!grid.exit.empty() && !ancestors.empty() &&
+             grid.exit[base + ancestors.back()] < column) {
+        ancestors.pop_back();
+      }
+      parents[base + column] = ancestors.empty() ? -1 : base + ancestors.back();
+      ancestors.push_back(column);
+    }
+  }
+  return parents;
+}
+
 TokenGrid BuildPathGrid(const PathBatch& batch, absl::Span<const PathRef> paths) {
   TokenGrid grid;
   grid.rows = static_cast<int32_t>(paths.size());

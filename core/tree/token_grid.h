@@ -34,6 +34,9 @@ struct PathRef {
   int32_t path = 0;
 };
 
+// The slot that each slot's path has before it; -1 at a root. Of padding, something. Linear.
+std::vector<int32_t> ParentSlots(const TokenGrid& grid);
+
 // One row for each of `paths`, as long as the longest of them; fewer than 2^31 slots.
 TokenGrid BuildPathGrid(const PathBatch& batch, absl::Span<const PathRef> paths);
 

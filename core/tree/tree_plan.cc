@@ -49,6 +49,22 @@ void AddForest(const Forest& forest, TreePlan& plan) {
   }
 }
 
+// Fused shares them in its own way, and the shared trie is laid out flat.
+bool MayShareQuestions(const RouteOptions& options) {
+  return options.share_questions && !options.fused_supported && options.max_mask_bytes > 0 &&
+         options.packing == Packing::kAuto;
+}
+
+void OfferSharedTrie(CandidateInput& input) {
+  const SharedForest forest = BuildSharedForest(input.trie, 0, input.trie.num_questions());
+  input.shared_trie = std::make_shared<const Trie>(AsTrie(forest, input.trie));
+  input.shared_counts = input.counts;
+  const LayoutChoice layout = ChooseLayout(*input.shared_trie, Packing::kPadded);
+  input.shared_counts.forest_tokens = layout.forest_tokens;
+  input.shared_counts.mask_bytes = layout.mask_bytes;
+  CountSegments(*input.shared_trie, input.shared_counts);
+}
+
 }  // namespace
 
 absl::StatusOr<RequestPlan> RequestPlan::Create(std::shared_ptr<const PathBatch> batch,
@@ -74,7 +90,7 @@ absl::StatusOr<RequestPlan> RequestPlan::Create(std::shared_ptr<const PathBatch>
     }
   }
   plan.route_.policy = options.policy;
-  plan.share_questions_ = plan.route_.backend == Backend::kFused && options.share_questions;
+  plan.fused_shares_questions_ = plan.route_.backend == Backend::kFused && options.share_questions;
   return plan;
 }
 
@@ -109,20 +125,25 @@ void RequestPlan::RouteByCost(const RouteOptions& options, int64_t max_batch_tok
   const RouteCandidate& least = LeastCostly(candidates);
   route_ = least.route;
   cut_ = least.cut;
+  forecast_ms_ = least.ms;
+  shared_trie_ = least.shared_trie;
   if (route_.backend == Backend::kFused) {
     CountForest(*trie_, FlatLayoutWithoutMask(*trie_), counts_);
   } else {
-    CountSegments(*trie_, counts_);
+    counts_ = least.counts;
   }
 }
 
 std::vector<RouteCandidate> RequestPlan::Forecast(const RouteOptions& options,
                                                   int64_t max_batch_tokens) {
-  PlanCounts counts = counts_;
-  CountSegments(*trie_, counts);
-  std::vector<RouteCandidate> candidates =
-      RouteCandidates({*batch_, *trie_, counts, ChooseLayout(*trie_, options.packing).layout,
-                       options, max_batch_tokens});
+  CandidateInput input = {
+      *batch_, *trie_,           counts_, ChooseLayout(*trie_, options.packing).layout,
+      options, max_batch_tokens, nullptr, {}};
+  CountSegments(*trie_, input.counts);
+  if (MayShareQuestions(options) && trie_->num_questions() > 1) {
+    OfferSharedTrie(input);
+  }
+  std::vector<RouteCandidate> candidates = RouteCandidates(input);
   for (const RouteCandidate& candidate : candidates) {
     forecasts_.push_back({candidate.route.backend, candidate.load, candidate.ms});
   }
@@ -150,7 +171,10 @@ TreePlan RequestPlan::BuildPart(int32_t part_index) const {
       plan.endpoints.push_back(row_begin + length - 1);
       row_begin += plan.grid.columns;
     }
-  } else if (part.whole_questions && share_questions_) {
+  } else if (shared_trie_ != nullptr) {
+    AddForest(LayOutForest(*shared_trie_, Layout::kFlat, 0, 1), plan);
+    plan.endpoints = shared_trie_->path_endpoint;
+  } else if (part.whole_questions && fused_shares_questions_) {
     SharedForest forest = BuildSharedForest(*trie_, part.first_question, part.end_question);
     plan.grid = std::move(forest.grid);
     const int32_t first_node = trie_->question_node_offsets[part.first_question];

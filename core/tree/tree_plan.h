@@ -58,6 +58,8 @@ class RequestPlan {
   const Route& route() const { return route_; }
   // Null where none was built.
   const Trie* trie() const { return trie_.get(); }
+  // What the route takes by the costs that chose it; 0 where rules did.
+  double forecast_ms() const { return forecast_ms_; }
   // What the route makes its backend run.
   RouteLoad load() const { return LoadOf(route_.backend, counts_, cut_.parts); }
   // Of every backend that may run, where costs chose, or were at hand and the trie was asked for.
@@ -83,7 +85,10 @@ class RequestPlan {
   std::shared_ptr<const Trie> trie_;
   PlanCounts counts_;
   Route route_;
-  bool share_questions_ = false;
+  bool fused_shares_questions_ = false;
+  // In which questions share nodes, where costs chose a way over it. One part has it all.
+  std::shared_ptr<const Trie> shared_trie_;
+  double forecast_ms_ = 0;
   std::vector<RouteForecast> forecasts_;
   PartList cut_;
 };

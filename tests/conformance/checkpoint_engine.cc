@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "core/ops/reference_kernel_ops.h"
 #include "gtest/gtest.h"
 #include "tests/testing/test_device.h"
@@ -57,18 +56,21 @@ std::unique_ptr<Engine> StartEngine(std::unique_ptr<ModelRunner> runner, int64_t
   return *std::move(engine);
 }
 
-ScoreResult Ask(Engine& engine, ScoreJob job) {
-  absl::Notification done;
-  absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
+void SubmitTo(Engine& engine, ScoreJob job, AnswerCall* call) {
   const absl::Status submitted =
-      engine.Submit(std::move(job), [&](absl::StatusOr<ScoreResult> answer) {
-        result = std::move(answer);
-        done.Notify();
+      engine.Submit(std::move(job), [call](absl::StatusOr<ScoreResult> answer) {
+        call->result = std::move(answer);
+        call->answered.Notify();
       });
   EXPECT_TRUE(submitted.ok()) << submitted;
-  done.WaitForNotification();
-  EXPECT_TRUE(result.ok()) << result.status();
-  return *std::move(result);
+}
+
+ScoreResult Ask(Engine& engine, ScoreJob job) {
+  AnswerCall call;
+  SubmitTo(engine, std::move(job), &call);
+  call.answered.WaitForNotification();
+  EXPECT_TRUE(call.result.ok()) << call.result.status();
+  return *std::move(call.result);
 }
 
 }  // namespace canopy

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
 #include "core/engine/engine.h"
 #include "core/engine/model_runner.h"
 #include "core/engine/torch_runner.h"
@@ -26,6 +28,13 @@ TorchRunnerOptions CheckpointOptions(const std::string& name, const std::string&
 std::unique_ptr<ModelRunner> LoadRunner(const TorchRunnerOptions& options);
 std::unique_ptr<Engine> StartEngine(std::unique_ptr<ModelRunner> runner, int64_t max_batch_tokens);
 ScoreResult Ask(Engine& engine, ScoreJob job);
+
+// An answer that is awaited elsewhere. Must outlive it.
+struct AnswerCall {
+  absl::Notification answered;
+  absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
+};
+void SubmitTo(Engine& engine, ScoreJob job, AnswerCall* call);
 
 }  // namespace canopy
 

@@ -16,6 +16,8 @@
 #include "gtest/gtest.h"
 #include "tests/conformance/checkpoint_engine.h"
 #include "tests/conformance/reference_cases.h"
+#include "tests/testing/gate.h"
+#include "tests/testing/routed_runner.h"
 #include "tests/testing/test_device.h"
 
 namespace canopy {
@@ -313,6 +315,66 @@ TEST_P(ParityTest, Float32MatchesForEveryOutputAndBackend) {
         EXPECT_EQ(seen_.count({backend, layout}), 1U) << BackendName(backend) << LayoutName(layout);
       }
     }
+  }
+}
+
+// An engine in which AUTO takes `backend`, and the more requests in a forward the better. The fused
+// backend does not run.
+std::unique_ptr<Engine> StartSharing(const std::string& checkpoint, Backend backend,
+                                     testing::Gate* gate) {
+  TorchRunnerOptions options = CheckpointOptions(checkpoint, "float32");
+  options.kernels = nullptr;
+  constexpr BackendCost kDear = {1e9, 0, 0, 0};
+  RouteCosts costs = {
+      {{Backend::kPath, kDear}, {Backend::kDense, kDear}, {Backend::kSegmented, kDear}}};
+  costs.backends[backend] = {1, 0, 1e-6, 0};
+  return StartEngine(
+      std::make_unique<testing::RoutedRunner>(LoadRunner(options), std::move(costs), gate),
+      kOnePart);
+}
+
+// All cases twice at once, so that they share forwards, and prefixes with themselves.
+TEST_P(ParityTest, Float32MatchesInForwardsThatRequestsShare) {
+  if (Slides()) {
+    GTEST_SKIP() << "every request runs alone by path";
+  }
+  const std::pair<Backend, Reading> runs[] = {{Backend::kDense, kCandidates},
+                                              {Backend::kSegmented, kWholePaths}};
+  for (const auto& [backend, reading] : runs) {
+    SCOPED_TRACE(BackendName(backend));
+    testing::Gate gate;
+    const auto engine = StartSharing(GetParam(), backend, &gate);
+    const ParityRoute route = {"shared", Backend::kAuto, Packing::kAuto, kOnePart, {}};
+    gate.Close();
+    // It holds the device while the others come.
+    AnswerCall occupant;
+    SubmitTo(*engine, JobFor(cases_.begin()->second, route, reading), &occupant);
+    gate.AwaitWaiter();
+    std::vector<std::pair<const ReferenceCase*, std::unique_ptr<AnswerCall>>> calls;
+    for (const auto& named_case : cases_) {
+      for (int i = 0; i < 2; ++i) {
+        calls.emplace_back(&named_case.second, std::make_unique<AnswerCall>());
+        ScoreJob job = JobFor(named_case.second, route, reading);
+        job.routing.max_mask_bytes = int64_t{1} << 30;
+        SubmitTo(*engine, std::move(job), calls.back().second.get());
+      }
+    }
+    gate.Open();
+    occupant.answered.WaitForNotification();
+    int64_t unique = 0;
+    int64_t computed = 0;
+    for (const auto& [item, call] : calls) {
+      call->answered.WaitForNotification();
+      ASSERT_TRUE(call->result.ok()) << call->result.status();
+      const ScoreResult& result = *call->result;
+      EXPECT_GT(result.batch_requests, 1);
+      EXPECT_EQ(result.route.backend, backend);
+      EXPECT_EQ(std::count(result.finite.begin(), result.finite.end(), 0), 0);
+      ExpectFloat32Parity(*item, result, reading);
+      unique += result.counts.unique_tokens;
+      computed += result.computed_tokens;
+    }
+    EXPECT_LT(computed, unique) << "no prefix was shared";
   }
 }
 

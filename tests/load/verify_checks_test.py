@@ -17,11 +17,14 @@ ENDED = "canopy_ended_requests_total"
 ANSWERED = f'{ENDED}{{outcome="answered"}}'
 CANCELLED = f'{ENDED}{{outcome="cancelled"}}'
 ACCEPTED = "canopy_accepted_requests_total"
+FORWARDS = "canopy_forward_requests_count"
+FORWARD_REQUESTS = "canopy_forward_requests_sum"
 
 
 def page(accepted: float, answered: float, cancelled: float) -> Metrics:
-    """A server at rest."""
+    """A server at rest, where requests shared a forward now and then."""
     counts = {ACCEPTED: accepted, ANSWERED: answered, CANCELLED: cancelled}
+    counts |= {FORWARDS: accepted, FORWARD_REQUESTS: accepted + answered // 80}
     return dict.fromkeys(AT_REST, 0.0) | counts
 
 
@@ -66,8 +69,14 @@ class ServerTest(unittest.TestCase):
             check_server(BEFORE, AFTER, figures(50, 31)), ["clients got 81 answers of 80"]
         )
 
+    def test_requests_must_have_shared_a_forward(self) -> None:
+        self.assertEqual(
+            check_server(BEFORE, AFTER | {FORWARD_REQUESTS: 105}, figures(80)),
+            ["100 forwards had 100 requests: none were shared"],
+        )
+
     def test_a_metric_that_is_gone_is_no_zero(self) -> None:
-        for name in {gauge.split("{")[0] for gauge in AT_REST} | {ACCEPTED, ENDED}:
+        for name in {gauge.split("{")[0] for gauge in AT_REST} | {ACCEPTED, ENDED, FORWARDS}:
             rest = {key: value for key, value in AFTER.items() if key.split("{")[0] != name}
             with self.assertRaises(KeyError):
                 check_server(BEFORE, rest, figures(80))

@@ -3,12 +3,12 @@
     verify_run.py --server bazel-bin/server/canopy_server \\
       --load bazel-bin/client/load/canopy_load --paths 10000000
 
-Starts canopy_server with a tiny random model (6,304 parameters; on a GPU, where requests share
-forwards, 86,656) that runs larger requests in parts, and two canopy_load in verify mode, one with
-Score and one with ScoreStream. Calls and streams are
-cancelled, connections cut and client processes killed meanwhile. Every answer of the others is
-compared with that of its paths alone. Then every request that the server took in must have ended in
-exactly one way, nothing may be left in it, and SIGTERM must end it with exit code 0.
+Starts canopy_server with a tiny random model (6,304 parameters; on a GPU 86,656) and the measured
+policy, so that requests share forwards and larger ones run in parts, and two canopy_load in verify
+mode, one with Score and one with ScoreStream. Calls and streams are cancelled, connections cut and
+client processes killed meanwhile. Every answer of the others is compared with that of its paths
+alone. Then every request that the server took in must have ended in exactly one way, some must have
+shared forwards, nothing may be left in it, and SIGTERM must end it with exit code 0.
 Prints the counts, and exits with 1 when anything is not as it should be.
 """
 
@@ -46,9 +46,9 @@ TOLERANCE: Final = 1e-5
 FLOAT16_TOLERANCE: Final = 2e-3
 # Weights of shapes, and the candidates of a request of each.
 SHAPES: Final = {
-    "tiny": (2, 4),
-    "5x9:3+4": (2, 45),
-    "1x64:40+2": (2, 64),
+    "tiny": (6, 4),
+    "5x9:3+4": (6, 45),
+    "1x64:40+2": (4, 64),
     "1x250:16+2": (3, 250),
     "2x250:8+2": (2, 500),
     "1x1000:8+2": (1, 1000),
@@ -92,6 +92,12 @@ def check_server(before: Metrics, after: Metrics, figures: list[dict[str, Any]])
     received = sum(each["totals"]["answered"] for each in figures)
     if served < received:
         problems.append(f"clients got {received} answers of {served:.0f}")
+    requests, forwards = (
+        total(after, name) - total(before, name)
+        for name in ("canopy_forward_requests_sum", "canopy_forward_requests_count")
+    )
+    if requests <= forwards:
+        problems.append(f"{forwards:.0f} forwards had {requests:.0f} requests: none were shared")
     return problems
 
 
