@@ -20,6 +20,14 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 255;
 
+void Note(absl::string_view what, double turn_ms, DeviceTurns* turns) {
+  ++turns->count;
+  if (turn_ms > turns->longest_ms) {
+    turns->longest_ms = turn_ms;
+    turns->longest = std::string(what);
+  }
+}
+
 }  // namespace
 
 absl::Status CheckSourceName(absl::string_view source) {
@@ -45,8 +53,9 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Load(
   const Stopwatch loading;
   const std::string name = served->name;
   LogInfo("weights_loading", {{"model", name}, {"version", served->version + 1}});
+  DeviceTurns turns;
   absl::StatusOr<std::shared_ptr<const ModelInfo>> loaded =
-      Replace(request, std::move(served), check_wanted);
+      Replace(request, std::move(served), check_wanted, &turns);
   if (!loaded.ok()) {
     LogWarning("weights_refused", {{"model", name},
                                    {"code", absl::StatusCodeToString(loaded.status().code())},
@@ -57,13 +66,16 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Load(
   LogInfo("weights_serving", {{"model", name},
                               {"version", (*loaded)->version},
                               {"fingerprint", (*loaded)->fingerprint},
-                              {"ms", loading.ElapsedMs()}});
+                              {"ms", loading.ElapsedMs()},
+                              {"device_turns", turns.count},
+                              {"longest_turn_ms", turns.longest_ms},
+                              {"longest_turn", turns.longest}});
   return loaded;
 }
 
 absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Replace(
     const WeightRequest& request, std::shared_ptr<const ModelInfo> served,
-    const std::function<absl::Status()>& check_wanted) {
+    const std::function<absl::Status()>& check_wanted, DeviceTurns* turns) {
   const std::string folder = absl::StrCat(options_.weights_root, "/", request.source);
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
@@ -74,8 +86,14 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Replace(
   Replacement replacement;
   replacement.served = std::move(served);
   replacement.expected_fingerprint = request.expected_fingerprint;
-  replacement.run_on_device = [this](const std::function<absl::Status()>& work) {
-    return engine_.RunOnDevice(work);
+  replacement.run_on_device = [this, turns](absl::string_view what,
+                                            const std::function<absl::Status()>& work) {
+    return engine_.RunOnDevice([&] {
+      const Stopwatch running;
+      absl::Status status = work();
+      Note(what, running.ElapsedMs(), turns);
+      return status;
+    });
   };
   replacement.check_wanted = check_wanted;
   absl::StatusOr<std::unique_ptr<ModelRunner>> runner =

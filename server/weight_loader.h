@@ -3,6 +3,7 @@
 #ifndef SERVER_WEIGHT_LOADER_H_
 #define SERVER_WEIGHT_LOADER_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,6 +28,13 @@ struct WeightRequest {
 // OK where `source` names something in a folder itself. INVALID_ARGUMENT with the field otherwise.
 absl::Status CheckSourceName(absl::string_view source);
 
+// The pieces of device work of one load, which requests waited for.
+struct DeviceTurns {
+  int64_t count = 0;
+  double longest_ms = 0;
+  std::string longest;  // what it was
+};
+
 // Used from one thread at a time.
 class WeightLoader {
  public:
@@ -44,7 +52,7 @@ class WeightLoader {
  private:
   absl::StatusOr<std::shared_ptr<const ModelInfo>> Replace(
       const WeightRequest& request, std::shared_ptr<const ModelInfo> served,
-      const std::function<absl::Status()>& check_wanted);
+      const std::function<absl::Status()>& check_wanted, DeviceTurns* turns);
   absl::Status ToContract(const absl::Status& status) const;
 
   const ModelLoader loader_;

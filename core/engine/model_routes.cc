@@ -40,7 +40,7 @@ absl::StatusOr<ModelRoutes> SetUpModelRoutes(ModelRunner& runner,
       options.policy.value_or(model.fused_supported ? Policy::kMeasured : Policy::kReference);
   CANOPY_ASSIGN_OR_RETURN(routes.costs, SavedCosts(options, model));
   if (routes.costs != nullptr || routes.default_policy == Policy::kReference) {
-    CANOPY_RETURN_IF_ERROR(WarmUpBackends(runner, options.measure.max_batch_tokens));
+    CANOPY_RETURN_IF_ERROR(WarmUpBackends(runner, options.measure.max_batch_tokens, kWarmUpSizes));
     return routes;
   }
   CANOPY_ASSIGN_OR_RETURN(RouteCosts costs, MeasureRouteCosts(runner, options.measure));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/logging.h"
 #include "core/base/status_macros.h"
@@ -30,10 +31,11 @@ constexpr Shape kShapes[] = {
     {1, 2, 24, 8},   {1, 4, 100, 16},  {1, 16, 0, 32},    {4, 4, 200, 24},  {1, 24, 480, 20},
     {16, 8, 40, 40}, {8, 16, 240, 32}, {1, 64, 1000, 40}, {4, 64, 512, 64}, {16, 64, 512, 64},
 };
-constexpr size_t kNumWarmUpShapes = 2;
 // Where one run takes this long, what comes with the first is no longer what makes a request slow.
 constexpr double kMaxWarmUpMs = 500;
 constexpr int kMaxTimedRuns = 3;
+// Fewer cannot be told apart.
+constexpr size_t kMinSamples = 2;
 // One run of a shape may take this part of the budget before it is no longer repeated.
 constexpr double kRepeatedShare = 1.0 / 8;
 
@@ -66,32 +68,34 @@ class BackendTimer {
   BackendTimer(ModelRunner& runner, Backend backend, const RouteMeasureOptions& options)
       : runner_(runner), backend_(backend), options_(options) {}
 
-  // Runs `shape` once; nothing where the rules send it to another backend.
+  // Runs `shape` once, for vectors; nothing where the rules send it to another backend.
   absl::StatusOr<std::optional<RouteLoad>> Run(const Shape& shape) {
-    RouteOptions route;
-    route.backend = backend_;
-    route.max_mask_bytes = int64_t{1} << 40;
-    route.hidden_size = static_cast<int32_t>(runner_.info()->hidden_size);
-    route.fused_supported = true;
-    CANOPY_ASSIGN_OR_RETURN(const RequestPlan plan,
-                            RequestPlan::Create(MakeBatch(shape, runner_.info()->vocab_size), route,
-                                                options_.max_batch_tokens));
-    if (plan.route().backend != backend_) {
-      return std::nullopt;
-    }
     OutputSelection outputs;
     outputs.vectors = true;
-    for (int32_t part = 0; part < plan.num_parts(); ++part) {
-      CANOPY_RETURN_IF_ERROR(runner_.Run(plan.BuildPart(part), outputs).status());
+    CANOPY_ASSIGN_OR_RETURN(const std::optional<RequestPlan> plan, Plan(shape));
+    if (!plan.has_value()) {
+      return std::nullopt;
     }
-    return plan.load();
+    for (int32_t part = 0; part < plan->num_parts(); ++part) {
+      CANOPY_RETURN_IF_ERROR(runner_.Run(plan->BuildPart(part), outputs).status());
+    }
+    return plan->load();
   }
 
-  absl::Status WarmUp() {
-    size_t num_warm = 0;
+  // The smallest request.
+  absl::StatusOr<std::optional<RequestPlan>> PlanSmallest() {
+    const std::vector<Shape> shapes = Shapes();
+    if (shapes.empty()) {
+      return std::nullopt;
+    }
+    return Plan(shapes.front());
+  }
+
+  absl::Status WarmUp(int num_sizes) {
+    int num_warm = 0;
     const double start = Now();
     for (const Shape& shape : Shapes()) {
-      if (num_warm < kNumWarmUpShapes && Now() - start < kMaxWarmUpMs) {
+      if (num_warm < num_sizes && Now() - start < kMaxWarmUpMs) {
         CANOPY_ASSIGN_OR_RETURN(const std::optional<RouteLoad> load, Run(shape));
         num_warm += load.has_value() ? 1 : 0;
       }
@@ -104,7 +108,7 @@ class BackendTimer {
     const double start = Now();
     for (const Shape& shape : Shapes()) {
       const double left = options_.budget_ms - (Now() - start);
-      if (samples.size() >= kNumWarmUpShapes && ExpectedMs(samples, shape) > left) {
+      if (samples.size() >= kMinSamples && ExpectedMs(samples, shape) > left) {
         break;
       }
       const absl::StatusOr<std::optional<CostSample>> sample = TimeShape(shape);
@@ -121,6 +125,22 @@ class BackendTimer {
   }
 
  private:
+  // Nothing where the rules send it to another backend.
+  absl::StatusOr<std::optional<RequestPlan>> Plan(const Shape& shape) const {
+    RouteOptions route;
+    route.backend = backend_;
+    route.max_mask_bytes = int64_t{1} << 40;
+    route.hidden_size = static_cast<int32_t>(runner_.info()->hidden_size);
+    route.fused_supported = true;
+    CANOPY_ASSIGN_OR_RETURN(RequestPlan plan,
+                            RequestPlan::Create(MakeBatch(shape, runner_.info()->vocab_size), route,
+                                                options_.max_batch_tokens));
+    if (plan.route().backend != backend_) {
+      return std::nullopt;
+    }
+    return plan;
+  }
+
   double Now() const { return options_.now_ms ? options_.now_ms() : clock_.ElapsedMs(); }
 
   // Those whose paths the model takes.
@@ -170,6 +190,24 @@ class BackendTimer {
   const Stopwatch clock_;
 };
 
+// What asks for each head that the model has, one at a time.
+std::vector<OutputSelection> HeadOutputs(const ModelInfo& model) {
+  std::vector<OutputSelection> heads;
+  if (model.num_labels > 0) {
+    OutputSelection& outputs = heads.emplace_back();
+    (model.score_head == ScoreHead::kDecision ? outputs.endpoints : outputs.scores) = true;
+  }
+  if (model.has_lm_head) {
+    OutputSelection& outputs = heads.emplace_back();
+    outputs.token_logprobs = outputs.entropy = outputs.vocab_range = true;
+    outputs.top_logprobs = 1;
+  }
+  if (model.has_value_head) {
+    heads.emplace_back().values = true;
+  }
+  return heads;
+}
+
 // OK where the others may go on without `backend`.
 absl::Status LeaveOut(Backend backend, const absl::Status& status) {
   if (backend == Backend::kPath || absl::IsUnavailable(status)) {
@@ -213,12 +251,34 @@ absl::StatusOr<RouteCosts> MeasureRouteCosts(ModelRunner& runner,
   return costs;
 }
 
-absl::Status WarmUpBackends(ModelRunner& runner, int64_t max_batch_tokens) {
+absl::Status WarmUpBackends(ModelRunner& runner, int64_t max_batch_tokens, int num_sizes) {
   RouteMeasureOptions options;
   options.max_batch_tokens = max_batch_tokens;
   for (const Backend backend : RunnableBackends(*runner.info())) {
-    if (const absl::Status status = BackendTimer(runner, backend, options).WarmUp(); !status.ok()) {
+    if (const absl::Status status = BackendTimer(runner, backend, options).WarmUp(num_sizes);
+        !status.ok()) {
       CANOPY_RETURN_IF_ERROR(LeaveOut(backend, status));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WarmUpHeads(ModelRunner& runner, int64_t max_batch_tokens) {
+  RouteMeasureOptions options;
+  options.max_batch_tokens = max_batch_tokens;
+  CANOPY_ASSIGN_OR_RETURN(const std::optional<RequestPlan> plan,
+                          BackendTimer(runner, Backend::kPath, options).PlanSmallest());
+  if (!plan.has_value()) {
+    return absl::OkStatus();
+  }
+  const ModelInfo& model = *runner.info();
+  for (const OutputSelection& outputs : HeadOutputs(model)) {
+    for (int32_t part = 0; part < plan->num_parts(); ++part) {
+      CANOPY_ASSIGN_OR_RETURN(const PartOutput output, runner.Run(plan->BuildPart(part), outputs));
+      if (outputs.endpoints) {
+        const int32_t offsets[] = {0, static_cast<int32_t>(output.finite.size())};
+        CANOPY_RETURN_IF_ERROR(runner.Decide({output.endpoints, output.finite, offsets}).status());
+      }
     }
   }
   return absl::OkStatus();

@@ -31,8 +31,15 @@ std::vector<Backend> RunnableBackends(const ModelInfo& model);
 absl::StatusOr<RouteCosts> MeasureRouteCosts(ModelRunner& runner,
                                              const RouteMeasureOptions& options);
 
-// Runs the two smallest sizes on every backend, or one where that is slow. Errors likewise.
-absl::Status WarmUpBackends(ModelRunner& runner, int64_t max_batch_tokens);
+inline constexpr int kWarmUpSizes = 2;
+
+// Runs the `num_sizes` smallest sizes on every backend, for vectors, or one where that is slow.
+// Errors likewise.
+absl::Status WarmUpBackends(ModelRunner& runner, int64_t max_batch_tokens, int num_sizes);
+
+// Runs each head that the model has once, on the smallest size and the path backend. The runner's
+// errors.
+absl::Status WarmUpHeads(ModelRunner& runner, int64_t max_batch_tokens);
 
 }  // namespace canopy
 

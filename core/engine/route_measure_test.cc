@@ -1,6 +1,7 @@
 // Measuring against a fake whose clock runs by known costs.
 #include "core/engine/route_measure.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <vector>
@@ -53,7 +54,13 @@ class TimedRunner : public ModelRunner {
     }
     now_ms_ += scale_ * ForecastMs(kCosts.at(plan.backend), load);
     tokens_[plan.backend].push_back(load.tokens);
+    outputs_.push_back(outputs);
     return runner_.Run(plan, outputs);
+  }
+
+  absl::StatusOr<std::vector<float>> Decide(const DecisionInput& input) override {
+    decisions_.push_back(static_cast<int64_t>(input.finite.size()));
+    return runner_.Decide(input);
   }
 
   RouteMeasureOptions options() {
@@ -64,6 +71,9 @@ class TimedRunner : public ModelRunner {
   FakeControls& controls() { return *controls_; }
   double now_ms() const { return now_ms_; }
   const std::vector<int64_t>& tokens(Backend backend) { return tokens_[backend]; }
+  const std::vector<OutputSelection>& outputs() const { return outputs_; }
+  // Candidates of each question that was decided.
+  const std::vector<int64_t>& decisions() const { return decisions_; }
 
  private:
   const std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
@@ -71,6 +81,8 @@ class TimedRunner : public ModelRunner {
   const double scale_;
   double now_ms_ = 0;
   std::map<Backend, std::vector<int64_t>> tokens_;
+  std::vector<OutputSelection> outputs_;
+  std::vector<int64_t> decisions_;
 };
 
 TEST(RouteMeasureTest, FindsTheCostsOfEveryBackend) {
@@ -111,10 +123,11 @@ TEST(RouteMeasureTest, LeavesOutABackendThatFails) {
   ASSERT_TRUE(costs.ok()) << costs.status();
   EXPECT_EQ(costs->backends.count(Backend::kFused), 0U);
   EXPECT_EQ(costs->backends.size(), 3U);
-  EXPECT_TRUE(WarmUpBackends(runner, 16'384).ok());
+  EXPECT_TRUE(WarmUpBackends(runner, 16'384, kWarmUpSizes).ok());
   runner.controls().FailBackend(Backend::kPath);
   EXPECT_TRUE(absl::IsFailedPrecondition(MeasureRouteCosts(runner, runner.options()).status()));
-  EXPECT_TRUE(absl::IsFailedPrecondition(WarmUpBackends(runner, 16'384)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(WarmUpBackends(runner, 16'384, kWarmUpSizes)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(WarmUpHeads(runner, 16'384)));
   runner.controls().FailWith(absl::UnavailableError("lost"));
   EXPECT_TRUE(absl::IsUnavailable(MeasureRouteCosts(runner, runner.options()).status()));
 }
@@ -139,12 +152,47 @@ TEST(RouteMeasureTest, RunsOnlyWhatTheModelTakes) {
   EXPECT_EQ(RunnableBackends(info), std::vector<Backend>{Backend::kPath});
 }
 
-TEST(RouteMeasureTest, WarmingUpRunsEveryBackendTwice) {
-  TimedRunner runner;
-  ASSERT_TRUE(WarmUpBackends(runner, 16'384).ok());
-  for (const auto& [backend, cost] : kCosts) {
-    EXPECT_EQ(runner.tokens(backend).size(), 2U) << BackendName(backend);
+TEST(RouteMeasureTest, WarmingUpRunsEveryBackendOnTheSmallestSizes) {
+  for (const int num_sizes : {1, 2}) {
+    TimedRunner runner;
+    ASSERT_TRUE(WarmUpBackends(runner, 16'384, num_sizes).ok());
+    for (const auto& [backend, cost] : kCosts) {
+      const std::vector<int64_t>& tokens = runner.tokens(backend);
+      ASSERT_EQ(tokens.size(), static_cast<size_t>(num_sizes)) << BackendName(backend);
+      EXPECT_LE(tokens.front(), 64);
+      EXPECT_TRUE(std::is_sorted(tokens.begin(), tokens.end()));
+    }
   }
+}
+
+TEST(RouteMeasureTest, WarmingUpUsesEveryHeadOnce) {
+  ModelInfo info = FakeModelInfo();
+  info.has_lm_head = true;
+  info.has_value_head = true;
+  TimedRunner all(info);
+  ASSERT_TRUE(WarmUpHeads(all, 16'384).ok());
+  ASSERT_EQ(all.outputs().size(), 3U);
+  EXPECT_TRUE(all.outputs()[0].scores);
+  EXPECT_TRUE(all.outputs()[1].distributions());
+  EXPECT_TRUE(all.outputs()[2].values);
+  EXPECT_EQ(all.tokens(Backend::kPath).size(), 3U);
+  EXPECT_TRUE(all.decisions().empty());
+
+  info = FakeModelInfo();
+  info.score_head = ScoreHead::kDecision;
+  info.has_value_head = false;
+  TimedRunner decision(info);
+  ASSERT_TRUE(WarmUpHeads(decision, 16'384).ok());
+  ASSERT_EQ(decision.outputs().size(), 1U);
+  EXPECT_TRUE(decision.outputs()[0].endpoints);
+  EXPECT_EQ(decision.decisions(), std::vector<int64_t>{2});
+
+  info = FakeModelInfo();
+  info.num_labels = 0;
+  info.has_value_head = false;
+  TimedRunner vectors(info);
+  ASSERT_TRUE(WarmUpHeads(vectors, 16'384).ok());
+  EXPECT_TRUE(vectors.outputs().empty());
 }
 
 }  // namespace

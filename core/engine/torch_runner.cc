@@ -90,11 +90,13 @@ class TorchRunner : public ModelRunner {
 using DeviceWork = std::function<absl::Status()>;
 
 // While others serve, between their forwards.
-absl::Status RunOnDevice(const TorchRunnerOptions& options, const DeviceWork& work) {
+absl::Status RunOnDevice(const TorchRunnerOptions& options, absl::string_view what,
+                         const DeviceWork& work) {
   CANOPY_RETURN_IF_ERROR(CheckWanted(options));
   const std::optional<Replacement>& replacement = options.replacement;
-  return replacement.has_value() && replacement->run_on_device ? replacement->run_on_device(work)
-                                                               : work();
+  return replacement.has_value() && replacement->run_on_device
+             ? replacement->run_on_device(what, work)
+             : work();
 }
 
 // A runner each of whose forwards is such a piece of work.
@@ -107,11 +109,22 @@ class TurnTakingRunner final : public ModelRunner {
 
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
     absl::StatusOr<PartOutput> output;
-    CANOPY_RETURN_IF_ERROR(RunOnDevice(options_, [&] {
+    // Those without vectors warm up the heads.
+    const absl::string_view what = outputs.vectors ? BackendName(plan.backend) : "heads";
+    CANOPY_RETURN_IF_ERROR(RunOnDevice(options_, what, [&] {
       output = runner_.Run(plan, outputs);
       return output.status();
     }));
     return output;
+  }
+
+  absl::StatusOr<std::vector<float>> Decide(const DecisionInput& input) override {
+    absl::StatusOr<std::vector<float>> scores;
+    CANOPY_RETURN_IF_ERROR(RunOnDevice(options_, "heads", [&] {
+      scores = runner_.Decide(input);
+      return scores.status();
+    }));
+    return scores;
   }
 
  private:
@@ -215,7 +228,7 @@ absl::StatusOr<ModelHeads> LoadHeads(const HostModel& model, const TreeEncoder& 
 absl::Status RecordGraphs(const TorchRunnerOptions& options, TorchRunner& runner) {
   absl::StatusOr<bool> recorded = true;
   while (recorded.ok() && *recorded) {
-    const absl::Status status = RunOnDevice(options, [&] {
+    const absl::Status status = RunOnDevice(options, "graph", [&] {
       recorded = runner.RecordNextGraph();
       return recorded.status();
     });
@@ -239,10 +252,13 @@ absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
   const ModelInfo& info = *runner.info();
   CANOPY_RETURN_IF_ERROR(RecordGraphs(options, runner));
   TurnTakingRunner turns(options, runner);
+  const int64_t max_batch_tokens = MaxBatchTokens(options, info.device);
   if (options.replacement.has_value()) {
-    // The same work on other numbers: what was measured holds.
+    // The same work on other numbers: what was measured holds, and kernels are loaded. Those that
+    // serve wait for each piece, so there are few and small ones.
     const ModelInfo& served = *options.replacement->served;
-    CANOPY_RETURN_IF_ERROR(WarmUpBackends(turns, MaxBatchTokens(options, info.device)));
+    CANOPY_RETURN_IF_ERROR(WarmUpBackends(turns, max_batch_tokens, /*num_sizes=*/1));
+    CANOPY_RETURN_IF_ERROR(WarmUpHeads(turns, max_batch_tokens));
     runner.SetRoutes({served.default_policy, served.route_costs});
     // A backend whose turn was refused counts as one that does not run.
     return CheckWanted(options);
@@ -251,8 +267,9 @@ absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
   routes.policy = options.policy;
   routes.costs_file = options.route_costs;
   routes.key = {DescribeDevice(device), info.dtype, info.fingerprint, options.build};
-  routes.measure.max_batch_tokens = MaxBatchTokens(options, info.device);
+  routes.measure.max_batch_tokens = max_batch_tokens;
   CANOPY_ASSIGN_OR_RETURN(const ModelRoutes set_up, SetUpModelRoutes(turns, routes));
+  CANOPY_RETURN_IF_ERROR(WarmUpHeads(turns, max_batch_tokens));
   runner.SetRoutes(set_up);
   return absl::OkStatus();
 }

@@ -6,6 +6,8 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "core/tree/route_costs.h"
 #include "grpcpp/create_channel.h"
@@ -32,7 +34,11 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadFakeWeights(
   std::string fault;
   std::ifstream file(folder + "/weights");
   file >> info.fingerprint >> fault;
-  CANOPY_RETURN_IF_ERROR(replacement.run_on_device([] { return absl::OkStatus(); }));
+  CANOPY_RETURN_IF_ERROR(replacement.run_on_device("long", [] {
+    absl::SleepFor(absl::Milliseconds(1));
+    return absl::OkStatus();
+  }));
+  CANOPY_RETURN_IF_ERROR(replacement.run_on_device("short", [] { return absl::OkStatus(); }));
   controls->load_gate.Pass();
   CANOPY_RETURN_IF_ERROR(replacement.check_wanted());
   if (fault == "truncated") {

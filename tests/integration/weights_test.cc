@@ -156,6 +156,14 @@ TEST_F(WeightsTest, NewWeightsAnswerAndAreNamedEverywhere) {
   EXPECT_EQ(lines, FakeServerOptions().models.size());
 }
 
+TEST_F(WeightsTest, TheLogSaysWhichTurnOnTheDeviceWasTheLongest) {
+  ::testing::internal::CaptureStderr();
+  Swap(2);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("device_turns=2 longest_turn_ms="));
+  EXPECT_THAT(log, HasSubstr("longest_turn=long\n"));
+}
+
 TEST_F(WeightsTest, WhatFailsLeavesTheOldWeightsServing) {
   root_.Write("file", "no folder");
   for (const char* fault :
