@@ -30,6 +30,13 @@ bool IsTraceparent(absl::string_view text) {
          });
 }
 
+absl::Status CheckTraceparent(absl::string_view text) {
+  return text.empty() || IsTraceparent(text)
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat("traceparent: '", text,
+                                                       "' is not 00-TRACE-PARENT-FLAGS; not sent"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const Options& options) {
@@ -56,11 +63,10 @@ absl::StatusOr<Response> Client::Call(Stub& stub, Method<Stub, Request, Response
   }
   grpc::ClientContext context;
   context.set_deadline(DeadlineAfter(options_.deadline));
+  if (absl::Status status = CheckTraceparent(options.traceparent); !status.ok()) {
+    return status;
+  }
   if (!options.traceparent.empty()) {
-    if (!IsTraceparent(options.traceparent)) {
-      return absl::InvalidArgumentError(absl::StrCat("traceparent: '", options.traceparent,
-                                                     "' is not 00-TRACE-PARENT-FLAGS; not sent"));
-    }
     context.AddMetadata("traceparent", options.traceparent);
   }
   Response response;
@@ -83,13 +89,18 @@ absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
   return response;
 }
 
-absl::StatusOr<std::unique_ptr<ScoreStream>> Client::OpenStream(const ScoreStreamOptions& options) {
+absl::StatusOr<std::unique_ptr<ScoreStream>> Client::OpenStream(const ScoreStreamOptions& options,
+                                                                const CallOptions& call) {
   if (options.max_in_flight < 0 || options.max_in_flight > ScoreStreamOptions::kMostInFlight) {
     return absl::InvalidArgumentError(absl::StrCat("max_in_flight ", options.max_in_flight,
                                                    " must be 0 to ",
                                                    ScoreStreamOptions::kMostInFlight));
   }
+  if (absl::Status status = CheckTraceparent(call.traceparent); !status.ok()) {
+    return status;
+  }
   ScoreStream::Limits limits;
+  limits.traceparent = call.traceparent;
   limits.max_request_bytes = options_.max_request_bytes;
   limits.deadline = options_.deadline;
   if (options.max_in_flight > 0) {

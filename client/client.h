@@ -50,7 +50,8 @@ class Client {
 
   // Many requests in flight on one call (client/score_stream.h). It may outlive the client.
   // INVALID_ARGUMENT for wrong options; what GetModel returns where it is asked.
-  absl::StatusOr<std::unique_ptr<ScoreStream>> OpenStream(const ScoreStreamOptions& options = {});
+  absl::StatusOr<std::unique_ptr<ScoreStream>> OpenStream(const ScoreStreamOptions& options = {},
+                                                          const CallOptions& call = {});
 
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request,
                                               const CallOptions& options = {});

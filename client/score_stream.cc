@@ -52,8 +52,12 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   void Open(const std::shared_ptr<grpc::Channel>& channel) {
     absl::MutexLock lock(&mutex_);
     const auto self = shared_from_this();
+    auto context = std::make_unique<grpc::ClientContext>();
+    if (!limits_.traceparent.empty()) {
+      context->AddMetadata("traceparent", limits_.traceparent);
+    }
     stream_ = MessageStream::Open(
-        channel, kMethod, std::make_unique<grpc::ClientContext>(),
+        channel, kMethod, std::move(context),
         {[self](grpc::ByteBuffer* message) { self->Take(message); },
          [self](const grpc::Status& status) { self->End(ToAbslStatus(status)); }});
   }

@@ -22,6 +22,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -52,6 +53,7 @@ class ScoreStream {
     int max_in_flight = ScoreStreamOptions::kDefaultMaxInFlight;
     int64_t max_request_bytes = 0;
     absl::Duration deadline;  // from sending a request to its answer
+    std::string traceparent;  // '' = none
   };
 
   // Use Client::OpenStream. The call starts at once.

@@ -99,6 +99,26 @@ class ScoreStreamTest : public ::testing::Test {
   std::unique_ptr<Client> client_;
 };
 
+TEST_F(ScoreStreamTest, SendsTheTraceOfTheCallerOrNothing) {
+  std::string sent;
+  server_.score_stream = [&sent](grpc::ServerContext* context, Stream* stream) {
+    const auto& metadata = context->client_metadata();
+    const auto found = metadata.find("traceparent");
+    sent =
+        found == metadata.end() ? "none" : std::string(found->second.data(), found->second.size());
+    return Stall(stream);
+  };
+  client_ = *Client::Create(options_);
+  const std::string good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  for (const std::string& trace : {good, std::string()}) {
+    EXPECT_TRUE((*client_->OpenStream({1}, {trace}))->Finish().ok());
+    EXPECT_EQ(sent, trace.empty() ? "none" : trace);
+  }
+  const absl::Status status = client_->OpenStream({1}, {"00-\n"}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(Text(status), HasSubstr("traceparent"));
+}
+
 TEST_F(ScoreStreamTest, EachRequestGetsItsAnswerInTheOrderOfCompletion) {
   AfterReading(5, [](Stream* stream, const std::vector<std::string>& ids) {
     for (auto id = ids.rbegin(); id != ids.rend(); ++id) {

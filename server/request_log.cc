@@ -49,6 +49,22 @@ void AddScored(const ScoreObservation& scored, std::vector<LogField>* fields) {
   }
 }
 
+void AddError(const WireError& error, std::vector<LogField>* fields) {
+  if (!error.reason.empty()) {
+    fields->emplace_back("reason", error.reason);
+  }
+  if (!error.internal_id.empty()) {
+    fields->emplace_back("error_id", error.internal_id);
+  }
+}
+
+void AddTrace(absl::string_view traceparent, std::vector<LogField>* fields) {
+  if (const std::optional<TraceParent> trace = ParseTraceparent(traceparent); trace.has_value()) {
+    fields->emplace_back("trace_id", trace->trace_id);
+    fields->emplace_back("parent_id", trace->parent_id);
+  }
+}
+
 // Ours, or of a kind that an operator should see.
 bool IsServersFault(grpc::StatusCode code) {
   return code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN ||
@@ -62,17 +78,8 @@ std::vector<LogField> RequestFields(const RequestRecord& record, const WireError
   std::vector<LogField> fields = {{"method", MethodName(record.method)},
                                   {"code", CodeName(error.status.error_code())},
                                   {"request_id", CappedId(id)}};
-  if (!error.reason.empty()) {
-    fields.emplace_back("reason", error.reason);
-  }
-  if (!error.internal_id.empty()) {
-    fields.emplace_back("error_id", error.internal_id);
-  }
-  if (const std::optional<TraceParent> trace = ParseTraceparent(record.traceparent);
-      trace.has_value()) {
-    fields.emplace_back("trace_id", trace->trace_id);
-    fields.emplace_back("parent_id", trace->parent_id);
-  }
+  AddError(error, &fields);
+  AddTrace(record.traceparent, &fields);
   fields.emplace_back("peer", record.peer);
   if (record.scored != nullptr) {
     AddScored(*record.scored, &fields);
@@ -105,6 +112,23 @@ std::string RequestLog::Write(const RequestRecord& record, const WireError& erro
     written = LogWarning("request_refused", fields);
   }
   return written ? made : "";
+}
+
+void RequestLog::WriteStreamEnd(const StreamRecord& record, const WireError& error) const {
+  if (!Wants(error)) {
+    return;
+  }
+  std::vector<LogField> fields = {{"code", CodeName(error.status.error_code())}};
+  AddError(error, &fields);
+  AddTrace(record.traceparent, &fields);
+  fields.emplace_back("peer", record.peer);
+  fields.emplace_back("requests", record.requests);
+  fields.emplace_back("total_ms", record.total_ms);
+  if (error.status.ok()) {
+    (void)LogInfo("stream_ended", fields);
+  } else {
+    (void)LogWarning("stream_ended", fields);
+  }
 }
 
 }  // namespace canopy::server

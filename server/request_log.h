@@ -5,6 +5,7 @@
 #define SERVER_REQUEST_LOG_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,14 @@ struct RequestRecord {
   const ScoreObservation* scored = nullptr;  // null = it was not
 };
 
+// One stream that has ended.
+struct StreamRecord {
+  absl::string_view traceparent;  // as the client sent it
+  absl::string_view peer;
+  int64_t requests = 0;  // that were read
+  double total_ms = 0;
+};
+
 // What the line says, in order; `id` names the request.
 std::vector<LogField> RequestFields(const RequestRecord& record, const WireError& error,
                                     absl::string_view id);
@@ -55,6 +64,8 @@ class RequestLog {
   // Returns the id that the line names the request by when the client gave none and the line was
   // written, else ''.
   std::string Write(const RequestRecord& record, const WireError& error) const;
+  // Where Wants says so: how a stream ended, whose requests have lines of their own.
+  void WriteStreamEnd(const StreamRecord& record, const WireError& error) const;
 
  private:
   const LogRequests which_;

@@ -74,9 +74,9 @@ void StreamCall::Proceed() {
   }
   if (unanswered_ == 0 && (client_finished_ || abandoned_ || draining_)) {
     finished_ = true;
-    const WireError end = ToWireError(FinalStatus());
-    context_.metrics.CallFinished(Method::kScoreStream, end.status.error_code(), end.reason);
-    Finish(end.status);
+    end_ = ToWireError(FinalStatus());
+    context_.metrics.CallFinished(Method::kScoreStream, end_.status.error_code(), end_.reason);
+    Finish(end_.status);
   }
 }
 
@@ -85,6 +85,7 @@ void StreamCall::OnReadDone(bool ok) {
     {
       absl::MutexLock lock(&mutex_);
       ++unanswered_;
+      ++requests_;
     }
     const grpc::Slice message = SingleSlice(read_buffer_);
     read_buffer_.Clear();
@@ -259,6 +260,8 @@ void StreamCall::OnDone() {
   {
     // Whoever called Finish may still hold it.
     absl::MutexLock lock(&mutex_);
+    context_.request_log.WriteStreamEnd(
+        {traceparent_, caller_.client, requests_, total_.ElapsedMs()}, end_);
   }
   if (entered_) {
     context_.gate.Leave();

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/stopwatch.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -67,6 +68,7 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   const Caller caller_;
   const std::string traceparent_;  // '' when nothing is logged
   const bool entered_;             // holds a place at the gate until its own end is written
+  const Stopwatch total_;
   WriteWatch::Writer writer_;
   grpc::ByteBuffer read_buffer_;  // gRPC's while a read is under way
 
@@ -80,6 +82,8 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;  // read so far
+  WireError end_ ABSL_GUARDED_BY(mutex_);         // once finished
 };
 
 }  // namespace canopy::server

@@ -246,7 +246,7 @@ TEST(RequestLogTest, ErrorsHaveALineByDefaultAndTheIdThatTheClientGot) {
 TEST(RequestLogTest, EachRequestOfAStreamHasALine) {
   server::ServerOptions options = FakeServerOptions();
   options.log_requests = server::LogRequests::kAll;
-  const auto lines = LinesOf({"request", "request_refused"}, [&] {
+  const auto lines = LinesOf({"request", "request_refused", "stream_ended"}, [&] {
     TestServer server(options);
     grpc::ClientContext context;
     SetTestDeadline(&context);
@@ -260,12 +260,43 @@ TEST(RequestLogTest, EachRequestOfAStreamHasALine) {
     stream->WritesDone();
     EXPECT_TRUE(Succeeded(stream->Finish()));
   });
-  ASSERT_EQ(lines.size(), 2);
+  ASSERT_EQ(lines.size(), 3);
   EXPECT_EQ(lines[0]["request_id"], "a");
   EXPECT_EQ(lines[0]["method"], "ScoreStream");
   EXPECT_EQ(lines[0]["paths"], 2);
   EXPECT_EQ(lines[1]["code"], "INVALID_ARGUMENT");
   EXPECT_EQ(lines[1]["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+  const Json& end = lines[2];
+  EXPECT_EQ(end["event"], "stream_ended");
+  EXPECT_EQ(end["severity"], "INFO");
+  EXPECT_EQ(end["code"], "OK");
+  EXPECT_EQ(end["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_EQ(end["requests"], 2);
+  EXPECT_GT(end["total_ms"], 0);
+}
+
+TEST(RequestLogTest, AStreamThatADrainEndsHasALineByDefault) {
+  const auto lines = LinesOf({"stream_ended"}, [] {
+    TestServer server;
+    for (const bool drains : {false, true}) {
+      grpc::ClientContext context;
+      SetTestDeadline(&context);
+      const auto stream = server.stub().ScoreStream(&context);
+      v1::ScoreResponse response;
+      stream->Write(SmallRequest("a"));
+      EXPECT_TRUE(stream->Read(&response));
+      if (drains) {
+        EXPECT_TRUE(server.server().Drain(absl::Minutes(5)));
+      }
+      stream->WritesDone();
+      EXPECT_EQ(stream->Finish().error_code(),
+                drains ? grpc::StatusCode::UNAVAILABLE : grpc::StatusCode::OK);
+    }
+  });
+  ASSERT_EQ(lines.size(), 1) << "one that ends as it should has none";
+  EXPECT_EQ(lines[0]["severity"], "WARNING");
+  EXPECT_EQ(lines[0]["code"], "UNAVAILABLE");
+  EXPECT_EQ(lines[0]["reason"], "DRAINING");
 }
 
 // However many errors: what a client was told is in the log, and the log stays small.
