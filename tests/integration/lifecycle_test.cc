@@ -211,6 +211,26 @@ TEST(DeadlineTest, WhatIsLateOrUnwantedNeverReachesTheDevice) {
   EXPECT_GE(MetricValue(page, "canopy_abandoned_requests_total{method=\"Score\"}"), 1);
 }
 
+// The client's own clock does not strike: it is told to the server as metadata alone.
+TEST(DeadlineTest, TheServersOwnClockEndsACall) {
+  server::ServerOptions options = FakeServerOptions();
+  options.metrics_listen = "127.0.0.1:0";
+  TestServer server(options);
+  server.controls().gate.Close();
+  PendingCall running(&server);
+  server.controls().gate.AwaitWaiter();
+  grpc::ClientContext context;
+  context.AddMetadata("grpc-timeout", "100m");
+  v1::ScoreResponse response;
+  EXPECT_EQ(server.stub().Score(&context, SmallRequest(), &response).error_code(),
+            Code::DEADLINE_EXCEEDED);
+  AwaitMetric(server.server().metrics_address(), "canopy_ended_requests_total{outcome=\"expired\"}",
+              1);
+  server.controls().gate.Open();
+  EXPECT_EQ(running.Wait(), Code::OK);
+  EXPECT_EQ(server.controls().forwards(), 1);
+}
+
 TEST(DeadlineTest, DeadlinesFarAwayAreNone) {
   TestServer server;
   PendingCall call(&server, std::chrono::system_clock::now() + std::chrono::hours(24 * 3'650));

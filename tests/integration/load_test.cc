@@ -78,6 +78,9 @@ void ExpectNothingLost(const client::LoadResult& result) {
   EXPECT_EQ(result.ledger.num(Fate::kRefused), 0U);
   EXPECT_GT(result.ledger.num(Fate::kAnswered), 1'500U * 8 / 10);
   EXPECT_GT(result.ledger.num_candidates(Fate::kAnswered), 30'000U);
+  // Those who were to leave did.
+  EXPECT_GT(result.ledger.num(Fate::kCancelled), 0U);
+  EXPECT_GT(result.ledger.num(Fate::kKilled), 0U);
 }
 
 TEST(LoadTest, ScoresOfAClosedLoop) {
