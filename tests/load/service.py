@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _LINE: Final = re.compile(r"^([a-zA-Z_:]\w*(?:\{[^}]*\})?) (\S+)$", re.MULTILINE)
+_METRICS_LISTENER: Final = re.compile(r" listening service=metrics address=(\S+)\n")
 _STOP_SECONDS: Final = 60
 
 Metrics = dict[str, float]
@@ -61,25 +61,16 @@ class Service:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
 
-def free_port() -> int:
-    """A loopback port that nobody has now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @contextmanager
 def running(command: list[str], folder: Path, start_seconds: float) -> Iterator[Service]:
     """Starts a server on free loopback ports; at the end SIGTERM must end it with exit code 0."""
     port_file = folder / "port"
     port_file.unlink(missing_ok=True)
     log = folder / "server.log"
-    metrics_address = f"127.0.0.1:{free_port()}"
     command = [
         *command,
         "--listen=127.0.0.1:0",
-        f"--metrics_listen={metrics_address}",
+        "--metrics_listen=127.0.0.1:0",
         f"--port_file={port_file}",
     ]
     with log.open("wb") as log_file:
@@ -90,10 +81,9 @@ def running(command: list[str], folder: Path, start_seconds: float) -> Iterator[
         while True:
             if process.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"the server did not start:\n{log.read_text()}")
-            if port_file.exists() and port_file.read_text().endswith("\n"):
-                service = Service(
-                    f"127.0.0.1:{port_file.read_text().strip()}", metrics_address, process
-                )
+            metrics = _METRICS_LISTENER.search(log.read_text())
+            if metrics and port_file.exists() and port_file.read_text().endswith("\n"):
+                service = Service(f"127.0.0.1:{port_file.read_text().strip()}", metrics[1], process)
                 if any(series.startswith("canopy_model_info{") for series in service.metrics()):
                     break
             time.sleep(0.05)

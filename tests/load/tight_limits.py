@@ -89,7 +89,7 @@ def main() -> int:
     parser.add_argument("--model", required=True, help="source of its model")
     parser.add_argument("--load", required=True, nargs="+", help="canopy_load")
     parser.add_argument("--flags", nargs="*", default=[], help="further flags of the server")
-    parser.add_argument("--room", type=int, default=96, help="MiB above the idle server")
+    parser.add_argument("--room", type=int, default=128, help="MiB above the idle server")
     parser.add_argument("--cores", type=float, default=0.25, help="that the server may use")
     parser.add_argument("--shape", default="4x64:40+2000", help="of the large requests")
     parser.add_argument("--clients", type=int, default=48, help="that send them")
