@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from service import Service, end_load, free_port, running, start_load
+from service import Service, end_load, running, start_load
 from service_bench import QWEN3_0_6B
 
 LOADS_A_PHASE: Final = 2
@@ -171,12 +171,11 @@ def main() -> int:
         folder = Path(temporary)
         for number in range(LOADS_A_PHASE):
             write_checkpoint(folder / "weights" / f"step-{number}", config, seed=number)
-        admin = f"127.0.0.1:{free_port()}"
         command = [
             *server,
             f"--model=bench={folder}/weights/step-0",
             f"--weights_root={folder}/weights",
-            f"--admin_listen={admin}",
+            "--admin_listen=127.0.0.1:0",
             f"--device={options.device}",
             *options.flags,
         ]
@@ -185,6 +184,7 @@ def main() -> int:
                 "| clients | p50 ms | loading | p99 ms | loading | max ms | loading | p99 ratio |"
             )
             print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+            admin = service.listeners["canopy.v1.Admin"]
             held = [compare(service, options, clients, admin, folder) for clients in (1, 16)]
         turns = TURNS.findall((folder / "server.log").read_text(encoding="utf-8"))
     took, counts, longest, names = zip(*turns, strict=True)

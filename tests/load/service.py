@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _LINE: Final = re.compile(r"^([a-zA-Z_:]\w*(?:\{[^}]*\})?) (\S+)$", re.MULTILINE)
-_METRICS_LISTENER: Final = re.compile(r" listening service=metrics address=(\S+)\n")
+_LISTENER: Final = re.compile(r" listening service=(\S+) address=(\S+)\n")
 _STOP_SECONDS: Final = 60
 
 Metrics = dict[str, float]
@@ -32,13 +32,19 @@ def total(metrics: Metrics, name: str) -> float:
 class Service:
     """Where a running server is."""
 
-    address: str
-    metrics_address: str
+    listeners: dict[str, str]  # addresses; `metrics`, canopy.v1.Scorer and other gRPC services
     process: subprocess.Popen[bytes]
+
+    @property
+    def address(self) -> str:
+        """Of the scorer."""
+        return self.listeners["canopy.v1.Scorer"]
 
     def metrics(self) -> Metrics:
         """All series of the metrics page."""
-        with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=30) as page:
+        with urllib.request.urlopen(
+            f"http://{self.listeners['metrics']}/metrics", timeout=30
+        ) as page:
             text = page.read().decode()
         return {series: float(value) for series, value in _LINE.findall(text)}
 
@@ -64,15 +70,8 @@ class Service:
 @contextmanager
 def running(command: list[str], folder: Path, start_seconds: float) -> Iterator[Service]:
     """Starts a server on free loopback ports; at the end SIGTERM must end it with exit code 0."""
-    port_file = folder / "port"
-    port_file.unlink(missing_ok=True)
     log = folder / "server.log"
-    command = [
-        *command,
-        "--listen=127.0.0.1:0",
-        "--metrics_listen=127.0.0.1:0",
-        f"--port_file={port_file}",
-    ]
+    command = [*command, "--listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0"]
     with log.open("wb") as log_file:
         process = subprocess.Popen(command, stderr=log_file)
     try:
@@ -81,11 +80,12 @@ def running(command: list[str], folder: Path, start_seconds: float) -> Iterator[
         while True:
             if process.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"the server did not start:\n{log.read_text()}")
-            metrics = _METRICS_LISTENER.search(log.read_text())
-            if metrics and port_file.exists() and port_file.read_text().endswith("\n"):
-                service = Service(f"127.0.0.1:{port_file.read_text().strip()}", metrics[1], process)
-                if any(series.startswith("canopy_model_info{") for series in service.metrics()):
-                    break
+            service = Service(dict(_LISTENER.findall(log.read_text())), process)
+            # The listener of the metrics is the last to be bound.
+            if "metrics" in service.listeners and any(
+                series.startswith("canopy_model_info{") for series in service.metrics()
+            ):
+                break
             time.sleep(0.05)
         yield service
         process.send_signal(signal.SIGTERM)
