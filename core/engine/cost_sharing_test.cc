@@ -291,6 +291,28 @@ TEST_F(CostSharingTest, WhatFitsNoForwardIsHalvedUntilItDoes) {
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 4));
 }
 
+// Forecasts are infinite then, and say nothing against a forward that does not exist.
+TEST_F(CostSharingTest, WithoutAnyCostsNoForwardPassesItsBudget) {
+  Engine::Options options;
+  options.max_batch_tokens = 300;
+  Start(RouteCosts(), options);
+  const auto first = Occupy();
+  std::vector<std::unique_ptr<Call>> calls;
+  calls.reserve(5);
+  for (int i = 0; i < 5; ++i) {
+    calls.push_back(Submit(Batch(Tokens(40))));  // 52 tokens as sent, 132 by path
+  }
+  controls_->gate.Open();
+  for (const auto& call : calls) {
+    ExpectScores(call.get());
+  }
+  LaterForwards();
+  MutexLock lock(&mutex_);
+  for (const ForwardRecord& forward : forwards_) {
+    EXPECT_LE(forward.computed_tokens, 300);
+  }
+}
+
 TEST_F(CostSharingTest, APoisonedNeighbourHarmsNobody) {
   Start(kCosts);
   controls_->PoisonToken(kPoison);
