@@ -13,8 +13,14 @@ std::shared_ptr<MessageStream> MessageStream::Open(const std::shared_ptr<grpc::C
                                                    const std::string& method,
                                                    std::unique_ptr<grpc::ClientContext> context,
                                                    Events events) {
+  std::function<void()> on_gone = std::move(events.on_gone);
   std::shared_ptr<MessageStream> stream(new MessageStream(std::move(context), std::move(events)),
-                                        [](MessageStream* owned) { delete owned; });
+                                        [on_gone = std::move(on_gone)](MessageStream* owned) {
+                                          delete owned;
+                                          if (on_gone) {
+                                            on_gone();
+                                          }
+                                        });
   stream->self_ = stream;
   grpc::GenericStub(channel).PrepareBidiStreamingCall(stream->context_.get(), method, {},
                                                       stream.get());

@@ -24,7 +24,10 @@ class MessageStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, gr
   // Called on gRPC's threads, one at a time, without locks; they must not wait for this stream.
   struct Events {
     std::function<void(grpc::ByteBuffer* message)> on_message;
-    std::function<void(const grpc::Status& status)> on_end;  // once, the last of all
+    std::function<void(const grpc::Status& status)> on_end;  // once, the last of these
+    // May be null. On whichever thread drops the stream last, when nothing of it is left: its hold
+    // of the channel and the functions above are gone.
+    std::function<void()> on_gone = nullptr;
   };
 
   // Starts `method`, as `/package.Service/Method`. `context` holds deadline and metadata.

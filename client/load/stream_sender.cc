@@ -79,7 +79,13 @@ absl::Status StreamSender::Open(Slot* slot) {
   session->stream = MessageStream::Open(
       channel, kStreamMethod, NewContext(options_),
       {[this, session](grpc::ByteBuffer* message) { Take(session.get(), message); },
-       [this, session](const grpc::Status& status) { End(session.get(), ToAbslStatus(status)); }});
+       [this, session](const grpc::Status& status) { End(session.get(), ToAbslStatus(status)); },
+       // Not at the end: gRPC's thread still holds a channel then, and if that were the last one of
+       // the process, gRPC would stop that thread from itself.
+       [this] {
+         absl::MutexLock lock(&mutex_);
+         --num_sessions_;
+       }});
   slot->session = std::move(session);
   return absl::OkStatus();
 }
@@ -163,8 +169,6 @@ void StreamSender::End(Session* session, const absl::Status& status) {
   for (auto& [id, call] : unanswered) {
     events_.on_end(slot.lane, std::move(call), end);
   }
-  absl::MutexLock lock(&mutex_);
-  --num_sessions_;
 }
 
 // Calls that come after it open a new stream.
