@@ -81,12 +81,16 @@ void StreamCall::Proceed() {
 }
 
 void StreamCall::OnReadDone(bool ok) {
+  bool wanted = false;
   if (ok) {
-    {
-      absl::MutexLock lock(&mutex_);
-      ++unanswered_;
-      ++requests_;
-    }
+    absl::MutexLock lock(&mutex_);
+    // A cancelled stream with nothing to answer has finished, and gRPC may have read on until then:
+    // it deletes the call once this returns, whoever works for it.
+    wanted = !finished_;
+    unanswered_ += wanted ? 1 : 0;
+    requests_ += wanted ? 1 : 0;
+  }
+  if (wanted) {
     const grpc::Slice message = SingleSlice(read_buffer_);
     read_buffer_.Clear();
     Take(message);
