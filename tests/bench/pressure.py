@@ -222,7 +222,6 @@ def cost(seconds: int) -> None:
         for rpc, clients, connections in (
             ("score", 1, 1),
             ("score", 64, 2),
-            ("score", 256, 1),
             ("stream", 64, 2),
         ):
             figures = load(
