@@ -73,8 +73,11 @@ class Crowd {
     auto call = std::make_shared<Call>();
     prepare_(&call->context, &call->request);
     server_.stub().async()->Score(&call->context, &call->request, &call->response,
-                                  [this, call](const grpc::Status& status) {
+                                  [this, call](const grpc::Status& status) mutable {
                                     EXPECT_EQ(++call->ends, 1) << "answered twice";
+                                    // It holds the channel, whose last user must not be gRPC's own
+                                    // thread.
+                                    call.reset();
                                     absl::MutexLock lock(&mutex_);
                                     --open_;
                                     ++ended_;
@@ -237,6 +240,8 @@ TEST_F(PressureTest, ADrainUnderOverloadLosesNothing) {
     SetTestDeadline(context);
     *request = RandomRequest(&random);
   });
+  crowd.Start();
+  server_->controls().gate.AwaitWaiter();
   for (int i = 0; i < 200; ++i) {
     crowd.Start();
   }
