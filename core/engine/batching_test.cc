@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <random>
 #include <string>
@@ -18,7 +17,7 @@
 #include "core/engine/engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/testing/answer.h"
+#include "tests/testing/batch_call.h"
 #include "tests/testing/fake_runner.h"
 
 namespace canopy {
@@ -28,15 +27,10 @@ using ::testing::ElementsAre;
 using testing::FakeControls;
 using testing::FakeModelInfo;
 using testing::FakeRunner;
-using testing::FakeScore;
+
+using Call = testing::BatchCall;
 
 constexpr int32_t kPoison = 950;
-
-// One submitted job.
-struct Call : testing::Answer {
-  std::shared_ptr<const PathBatch> batch;
-  JobId id = 0;
-};
 
 class BatchingTest : public ::testing::Test {
  protected:
@@ -122,26 +116,6 @@ class BatchingTest : public ::testing::Test {
     return forwards_[forward].computed_tokens;
   }
 
-  static void ExpectScores(Call* call) {
-    const absl::StatusOr<ScoreResult>& result = call->Await();
-    ASSERT_TRUE(result.ok()) << result.status();
-    const PathBatch& batch = *call->batch;
-    for (int32_t question = 0; question < batch.num_questions(); ++question) {
-      for (int32_t path = batch.question_offsets[question];
-           path < batch.question_offsets[question + 1]; ++path) {
-        const auto prefix = batch.Tokens(batch.prefixes[question]);
-        const auto suffix = batch.Tokens(batch.suffixes[path]);
-        std::vector<int32_t> tokens(prefix.begin(), prefix.end());
-        tokens.insert(tokens.end(), suffix.begin(), suffix.end());
-        if (std::find(tokens.begin(), tokens.end(), kPoison) != tokens.end()) {
-          EXPECT_TRUE(std::isnan(result->scores[path]));
-        } else {
-          EXPECT_EQ(result->scores[path], FakeScore(tokens, 0)) << "path " << path;
-        }
-      }
-    }
-  }
-
   std::mt19937 random_{20'261'130};
   std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
   Mutex mutex_;
@@ -162,7 +136,7 @@ TEST_F(BatchingTest, WaitingFusedJobsShareOneForwardAndTheirPrefixes) {
   int64_t computed = 0;
   int64_t unique = 0;
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
     const ScoreResult& result = *call->result;
     EXPECT_EQ(result.batch_requests, 10);
     EXPECT_EQ(result.parts, 1);
@@ -207,7 +181,7 @@ TEST_F(BatchingTest, OnlyWhatTheContractLetsShareRunsTogether) {
   calls.push_back(Submit(std::move(other)));
   controls_->gate.Open();
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
     EXPECT_EQ(call->result->batch_requests, 1);
   }
 }
@@ -222,9 +196,9 @@ TEST_F(BatchingTest, TenantsShareWhereTheServerSaysSo) {
   const auto a = Submit(std::move(other));
   const auto b = Submit(Fused(Batch(State(5))));
   controls_->gate.Open();
-  ExpectScores(a.get());
+  ExpectFakeScores(a.get(), kPoison);
   EXPECT_EQ(a->result->batch_requests, 2);
-  ExpectScores(b.get());
+  ExpectFakeScores(b.get(), kPoison);
 }
 
 TEST_F(BatchingTest, TheTokenBudgetBoundsASharedForward) {
@@ -239,7 +213,7 @@ TEST_F(BatchingTest, TheTokenBudgetBoundsASharedForward) {
   }
   controls_->gate.Open();
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
   }
   engine_->Drain();
   EXPECT_THAT(LaterForwards(), ElementsAre(2, 2, 2, 1));
@@ -254,8 +228,8 @@ TEST_F(BatchingTest, ANonFiniteJobSpoilsNoNeighbour) {
   poisoned.tokens[static_cast<size_t>(poisoned.suffixes[4].begin)] = kPoison;
   const auto bad = Submit(Fused(std::make_shared<const PathBatch>(poisoned)));
   controls_->gate.Open();
-  ExpectScores(good.get());
-  ExpectScores(bad.get());
+  ExpectFakeScores(good.get(), kPoison);
+  ExpectFakeScores(bad.get(), kPoison);
   EXPECT_EQ(std::count(good->result->finite.begin(), good->result->finite.end(), 0), 0);
   EXPECT_EQ(std::count(bad->result->finite.begin(), bad->result->finite.end(), 0), 1);
   EXPECT_EQ(bad->result->route.reason, Reason::kNonFiniteRerun);
@@ -272,7 +246,7 @@ TEST_F(BatchingTest, JobsThatAreTooLargeTogetherRunAlone) {
   }
   controls_->gate.Open();
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
   }
   engine_->Drain();
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 1, 1, 1, 1));
@@ -305,16 +279,16 @@ TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
       for (size_t i = 0; i < calls.size(); ++i) {
         const absl::StatusOr<ScoreResult>& result = calls[i]->Await();
         if (result.ok()) {
-          ExpectScores(calls[i].get());
+          ExpectFakeScores(calls[i].get(), kPoison);
           continue;
         }
         EXPECT_EQ(ErrorReason(result.status()), "PATH_TOO_LARGE_FOR_DEVICE") << result.status();
         EXPECT_TRUE(count > 1 || calls[i]->batch->num_paths() == 1) << "job " << i;
       }
-      ExpectScores(occupant.get());
+      ExpectFakeScores(occupant.get(), kPoison);
       controls_->FailForwards(0, 0);
       const auto next = Submit(Fused(Batch(state)));
-      ExpectScores(next.get());
+      ExpectFakeScores(next.get(), kPoison);
     }
   }
   engine_->Drain();
@@ -338,7 +312,7 @@ TEST_F(BatchingTest, WhatIsCancelledLeavesASharedForwardBeforeItIsLaunched) {
   EXPECT_TRUE(absl::IsCancelled(calls[4]->Await().status()));
   controls_->gate.Open();
   for (const int i : {0, 2, 3, 5}) {
-    ExpectScores(calls[i].get());
+    ExpectFakeScores(calls[i].get(), kPoison);
     EXPECT_EQ(calls[i]->result->batch_requests, 4);
   }
   EXPECT_EQ(engine_->stats().cancelled, 2);
@@ -371,12 +345,12 @@ TEST_F(BatchingTest, ASmallJobWaitsForOnePartOfALargeOneAtMost) {
         controls_->gate.LetOnePass();
         controls_->gate.AwaitWaiter();
       }
-      ExpectScores(small.get());
+      ExpectFakeScores(small.get(), kPoison);
       EXPECT_LE(controls_->forwards() - before, 2) << client << ": the part that ran, and the job";
       EXPECT_FALSE(large->answered.HasBeenNotified());
     }
     controls_->gate.Open();
-    ExpectScores(large.get());
+    ExpectFakeScores(large.get(), kPoison);
     EXPECT_GE(large->result->parts, 10);
     engine_ = nullptr;
   }
@@ -464,7 +438,7 @@ TEST_F(BatchingTest, TenThousandThatNobodyWaitsForAreNeverLaunched) {
   EXPECT_EQ(engine_->stats().queued_normal, 0);
   EXPECT_EQ(engine_->stats().queued_tokens, 0);
   controls_->gate.Open();
-  ExpectScores(occupant.get());
+  ExpectFakeScores(occupant.get(), kPoison);
   engine_->Drain();
   EXPECT_EQ(controls_->forwards(), 1);
   EXPECT_EQ(engine_->stats().wasted_device_seconds, 0);

@@ -1,7 +1,6 @@
 // Jobs that share a forward where the fused backend does not run: whether costs let them, on a fake
 // device whose forwards the test lets through.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -15,7 +14,7 @@
 #include "core/tree/route_costs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/testing/answer.h"
+#include "tests/testing/batch_call.h"
 #include "tests/testing/fake_runner.h"
 
 namespace canopy {
@@ -26,7 +25,8 @@ using ::testing::ElementsAre;
 using testing::FakeControls;
 using testing::FakeModelInfo;
 using testing::FakeRunner;
-using testing::FakeScore;
+
+using Call = testing::BatchCall;
 
 constexpr int32_t kPoison = 950;
 
@@ -37,14 +37,6 @@ const RouteCosts kCosts = {{{Backend::kPath, {20, 0, 1, 1e-3}},
 // What a forward brings with it is nothing.
 const RouteCosts kCostsByToken = {
     {{Backend::kPath, {0, 0, 1, 0}}, {Backend::kDense, {0, 0, 1, 0}}}};
-
-struct Call {
-  std::shared_ptr<const PathBatch> batch;
-  JobId id = 0;
-  testing::Answer answer;
-
-  const ScoreResult& result() const { return *answer.result; }
-};
 
 class CostSharingTest : public ::testing::Test {
  protected:
@@ -96,7 +88,7 @@ class CostSharingTest : public ::testing::Test {
     job.outputs.scores = true;
     job.routing = routing;
     job.tenant = tenant;
-    const absl::Status submitted = engine_->Submit(std::move(job), call->answer.callback());
+    const absl::Status submitted = engine_->Submit(std::move(job), call->callback());
     EXPECT_TRUE(submitted.ok()) << submitted;
     return call;
   }
@@ -109,6 +101,20 @@ class CostSharingTest : public ::testing::Test {
     std::unique_ptr<Call> call = Submit(Batch(Tokens(1)), routing);
     controls_->gate.AwaitWaiter();
     return call;
+  }
+
+  // `count` requests that share nothing, each after a prefix of its own, wait for the device at
+  // once.
+  std::vector<std::unique_ptr<Call>> RunTogether(int count, int prefix_tokens) {
+    const auto first = Occupy();
+    std::vector<std::unique_ptr<Call>> calls;
+    calls.reserve(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      calls.push_back(Submit(Batch(Tokens(prefix_tokens))));
+    }
+    controls_->gate.Open();
+    first->Await();
+    return calls;
   }
 
   // Requests of each forward after the first.
@@ -125,23 +131,6 @@ class CostSharingTest : public ::testing::Test {
   int64_t ComputedTokens(size_t forward) {
     MutexLock lock(&mutex_);
     return forwards_[forward].computed_tokens;
-  }
-
-  static void ExpectScores(Call* call) {
-    const absl::StatusOr<ScoreResult>& result = call->answer.Await();
-    ASSERT_TRUE(result.ok()) << result.status();
-    const PathBatch& batch = *call->batch;
-    for (int32_t path = 0; path < batch.num_paths(); ++path) {
-      const auto prefix = batch.Tokens(batch.prefixes[0]);
-      const auto suffix = batch.Tokens(batch.suffixes[path]);
-      std::vector<int32_t> tokens(prefix.begin(), prefix.end());
-      tokens.insert(tokens.end(), suffix.begin(), suffix.end());
-      if (std::find(tokens.begin(), tokens.end(), kPoison) != tokens.end()) {
-        EXPECT_TRUE(std::isnan(result->scores[path]));
-      } else {
-        EXPECT_EQ(result->scores[path], FakeScore(tokens, 0)) << "path " << path;
-      }
-    }
   }
 
   std::mt19937 random_{20'261'130};
@@ -163,8 +152,8 @@ TEST_F(CostSharingTest, RequestsAboutOneStateComputeItOnce) {
   controls_->gate.Open();
   int64_t computed = 0;
   for (const auto& call : calls) {
-    ExpectScores(call.get());
-    const ScoreResult& result = call->result();
+    ExpectFakeScores(call.get(), kPoison);
+    const ScoreResult& result = *call->result;
     EXPECT_EQ(result.batch_requests, 8);
     EXPECT_EQ(result.parts, 1);
     EXPECT_EQ(result.route.policy, Policy::kMeasured);
@@ -174,7 +163,7 @@ TEST_F(CostSharingTest, RequestsAboutOneStateComputeItOnce) {
     EXPECT_EQ(result.counts.forest_tokens, 40 + 8 * 18);
     EXPECT_EQ(result.counts.mask_bytes, 184 * 184 * 4);
     EXPECT_EQ(result.counts.segment_groups, 3);
-    EXPECT_EQ(result.times.device_ms, calls[0]->result().times.device_ms);
+    EXPECT_EQ(result.times.device_ms, calls[0]->result->times.device_ms);
     // Its own.
     EXPECT_EQ(result.counts.unique_tokens, 58);
     EXPECT_EQ(result.counts.path_tokens, 150);
@@ -189,10 +178,10 @@ TEST_F(CostSharingTest, RequestsAboutOneStateComputeItOnce) {
 TEST_F(CostSharingTest, ARequestThatNobodyJoinsIsRoutedAsEver) {
   Start(kCosts);
   const auto call = Submit(Batch(Tokens(40)));
-  ExpectScores(call.get());
-  EXPECT_EQ(call->result().batch_requests, 1);
-  EXPECT_EQ(call->result().route.layout, Layout::kPadded);
-  EXPECT_EQ(call->result().computed_tokens, 52);
+  ExpectFakeScores(call.get(), kPoison);
+  EXPECT_EQ(call->result->batch_requests, 1);
+  EXPECT_EQ(call->result->route.layout, Layout::kPadded);
+  EXPECT_EQ(call->result->computed_tokens, 52);
 }
 
 TEST_F(CostSharingTest, OnlyAutoOfOneTenantUnderTheMeasuredPolicyShares) {
@@ -214,22 +203,16 @@ TEST_F(CostSharingTest, OnlyAutoOfOneTenantUnderTheMeasuredPolicyShares) {
   calls.push_back(Submit(About(state), {}, "other"));
   controls_->gate.Open();
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
   }
   EXPECT_THAT(LaterForwards(), Each(1));
 }
 
 TEST_F(CostSharingTest, WhatPaysNothingRunsOneByOne) {
   Start(kCostsByToken);
-  const auto first = Occupy();
-  std::vector<std::unique_ptr<Call>> calls;
-  calls.reserve(5);
-  for (int i = 0; i < 5; ++i) {
-    calls.push_back(Submit(Batch(Tokens(30))));
-  }
-  controls_->gate.Open();
+  const auto calls = RunTogether(5, 30);
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
   }
   EXPECT_THAT(LaterForwards(), ElementsAre(1, 1, 1, 1, 1));
 }
@@ -241,16 +224,10 @@ TEST_F(CostSharingTest, WithNothingSharedAForwardsOwnCostMayPay) {
     cost.forward_ms = 100;
   }
   Start(costs);
-  const auto first = Occupy();
-  std::vector<std::unique_ptr<Call>> calls;
-  calls.reserve(5);
-  for (int i = 0; i < 5; ++i) {
-    calls.push_back(Submit(Batch(Tokens(30))));
-  }
-  controls_->gate.Open();
+  const auto calls = RunTogether(5, 30);
   for (const auto& call : calls) {
-    ExpectScores(call.get());
-    EXPECT_EQ(call->result().computed_tokens, 42);
+    ExpectFakeScores(call.get(), kPoison);
+    EXPECT_EQ(call->result->computed_tokens, 42);
   }
   EXPECT_THAT(LaterForwards(), ElementsAre(5));
 }
@@ -272,7 +249,7 @@ TEST_F(CostSharingTest, WhatFitsNoForwardIsHalvedUntilItDoes) {
   }
   controls_->gate.Open();
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
   }
   // 20 + 7 x 18 + 12 slots.
   EXPECT_THAT(LaterForwards(), ElementsAre(8));
@@ -289,7 +266,7 @@ TEST_F(CostSharingTest, WhatFitsNoForwardIsHalvedUntilItDoes) {
   }
   controls_->gate.Open();
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
   }
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 4));
 }
@@ -299,15 +276,9 @@ TEST_F(CostSharingTest, WithoutAnyCostsNoForwardPassesItsBudget) {
   Engine::Options options;
   options.max_batch_tokens = 300;
   Start(RouteCosts(), options);
-  const auto first = Occupy();
-  std::vector<std::unique_ptr<Call>> calls;
-  calls.reserve(5);
-  for (int i = 0; i < 5; ++i) {
-    calls.push_back(Submit(Batch(Tokens(40))));  // 52 tokens as sent, 132 by path
-  }
-  controls_->gate.Open();
+  const auto calls = RunTogether(5, 40);  // 52 tokens as sent, 132 by path, each
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
   }
   LaterForwards();
   MutexLock lock(&mutex_);
@@ -326,13 +297,13 @@ TEST_F(CostSharingTest, APoisonedNeighbourHarmsNobody) {
   poisoned.tokens[static_cast<size_t>(poisoned.suffixes[1].begin)] = kPoison;
   const auto bad = Submit(std::make_shared<const PathBatch>(poisoned));
   controls_->gate.Open();
-  ExpectScores(good.get());
-  ExpectScores(bad.get());
+  ExpectFakeScores(good.get(), kPoison);
+  ExpectFakeScores(bad.get(), kPoison);
   for (Call* call : {good.get(), bad.get()}) {
-    EXPECT_EQ(call->result().batch_requests, 2);
-    EXPECT_EQ(call->result().route.reason, Reason::kNonFiniteRerun) << "one row holds them both";
+    EXPECT_EQ(call->result->batch_requests, 2);
+    EXPECT_EQ(call->result->route.reason, Reason::kNonFiniteRerun) << "one row holds them both";
   }
-  EXPECT_EQ(std::count(bad->result().finite.begin(), bad->result().finite.end(), 0), 1);
+  EXPECT_EQ(std::count(bad->result->finite.begin(), bad->result->finite.end(), 0), 1);
 }
 
 TEST_F(CostSharingTest, WithoutMemoryForAllTheyRunAlone) {
@@ -347,7 +318,7 @@ TEST_F(CostSharingTest, WithoutMemoryForAllTheyRunAlone) {
   }
   controls_->gate.Open();
   for (const auto& call : calls) {
-    ExpectScores(call.get());
+    ExpectFakeScores(call.get(), kPoison);
   }
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 1, 1, 1, 1));
 }
@@ -377,8 +348,8 @@ TEST_F(CostSharingTest, RandomLoadsLoseAndDoubleNothing) {
     }
     controls_->gate.Open();
     for (const auto& call : calls) {
-      if (!absl::IsCancelled(call->answer.Await().status())) {
-        ExpectScores(call.get());
+      if (!absl::IsCancelled(call->Await().status())) {
+        ExpectFakeScores(call.get(), kPoison);
       }
     }
   }

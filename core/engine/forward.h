@@ -1,5 +1,5 @@
 // From jobs to what the device runs in one go: a part of one job, or several jobs that share a
-// forward. Host work, for the planning thread.
+// forward. Host work, for the thread that plans.
 #ifndef CORE_ENGINE_FORWARD_H_
 #define CORE_ENGINE_FORWARD_H_
 
@@ -18,7 +18,7 @@
 namespace canopy {
 
 // A job's paths, or those of them that must run again, on their way through the device. Used by the
-// planning thread alone once it was handed over.
+// thread that plans alone once it was handed over.
 struct Pass {
   std::shared_ptr<const PathBatch> batch;
   std::vector<int32_t> path_map;  // the job's index of each path; empty = the same

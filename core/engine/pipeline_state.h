@@ -23,7 +23,7 @@ struct Pipeline::Job {
   const std::unique_ptr<JobRun> run;
   const Callback done;
   const Stopwatch waiting;
-  // Guarded by the pipeline's mutex, but for what the planning thread builds in a pass.
+  // Guarded by the pipeline's mutex, but for what the thread that plans builds in a pass.
   std::shared_ptr<Pass> pass;
   std::unique_ptr<Planned> prepared;  // its next part, when a smaller job went before it
   double device_seconds = 0;

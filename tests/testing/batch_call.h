@@ -1,0 +1,24 @@
+// A batch that was submitted to an engine over a FakeRunner, and what its answer must be.
+#ifndef TESTS_TESTING_BATCH_CALL_H_
+#define TESTS_TESTING_BATCH_CALL_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "core/engine/types.h"
+#include "core/tree/path_batch.h"
+#include "tests/testing/answer.h"
+
+namespace canopy::testing {
+
+struct BatchCall : Answer {
+  std::shared_ptr<const PathBatch> batch;
+  JobId id = 0;
+};
+
+// Waits for the answer: every path's FakeScore, and none where its tokens hold `poison`.
+void ExpectFakeScores(BatchCall* call, int32_t poison);
+
+}  // namespace canopy::testing
+
+#endif  // TESTS_TESTING_BATCH_CALL_H_
