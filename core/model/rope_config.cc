@@ -166,7 +166,10 @@ absl::StatusOr<RopeConfig> ReadRopeConfig(const ConfigReader& root,
   CANOPY_RETURN_IF_ERROR(CheckKeys(rope, *info));
   RopeConfig config;
   config.type = info->type;
-  config.original_max_position_embeddings = max_position_embeddings;
+  // The other types do not read it, and the fingerprint covers only what is read.
+  if (info->type == RopeType::kYarn || info->type == RopeType::kLlama3) {
+    config.original_max_position_embeddings = max_position_embeddings;
+  }
   double outer = 0.0;
   CANOPY_RETURN_IF_ERROR(root.ReadOptionalNumber("rope_theta", kMaxTheta, &outer));
   config.theta = outer;
