@@ -8,6 +8,7 @@
 #include "client/mismatch.h"
 #include "client/tensor.h"
 #include "client/tree_check.h"
+#include "client/unscored.h"
 
 namespace canopy::client {
 namespace {
@@ -44,7 +45,7 @@ absl::Status CheckAnswer(const v1::Question& question, const v1::QuestionResult&
 absl::Status CheckProbabilities(const v1::Question& question, const v1::QuestionResult& result) {
   bool all_scored = true;
   for (const v1::CandidateResult& candidate : result.candidates()) {
-    all_scored = all_scored && candidate.unscored_reason().empty();
+    all_scored = all_scored && !Lacks(candidate, "scores") && !Lacks(candidate, "probabilities");
   }
   if (!all_scored) {
     return result.answer_case() == v1::QuestionResult::ANSWER_NOT_SET
@@ -100,7 +101,7 @@ absl::Status CheckVectorShape(const v1::Tensor& vectors, const v1::Outputs& outp
                          num_candidates, ", ", vectors.shape(1), "]");
 }
 
-// The rows of scored candidates are finite.
+// The rows of candidates that do not lack their vector are finite.
 absl::Status CheckVectorRows(const v1::ScoreResponse& response) {
   const v1::Tensor& vectors = response.vectors();
   const uint64_t row_bytes = vectors.shape(1) * BytesPerElement(vectors.dtype());
@@ -108,7 +109,7 @@ absl::Status CheckVectorRows(const v1::ScoreResponse& response) {
   uint64_t row = 0;
   for (const v1::QuestionResult& question : response.results()) {
     for (const v1::CandidateResult& candidate : question.candidates()) {
-      if (candidate.unscored_reason().empty() &&
+      if (!Lacks(candidate, "vectors") &&
           !AllFinite(data.substr(row * row_bytes, row_bytes), vectors.dtype())) {
         return At("vectors", static_cast<int>(row), Mismatch(" is not finite without a reason"));
       }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/testing/samples.h"
@@ -41,6 +42,7 @@ void ExpectRefused(const v1::ScoreRequest& request, const v1::ScoreResponse& rig
 }
 
 using Response = v1::ScoreResponse;
+using Candidates = v1::CandidateResult;
 
 TEST(ScoreCheckTest, RefusesAnotherRequestsAnswer) {
   v1::ScoreRequest request = SampleRequest();
@@ -204,6 +206,73 @@ TEST(ScoreCheckTest, AcceptsUnscoredCandidatesOnlyWithoutNumbers) {
        {"results[0] has an answer", [](Response* r) { r->mutable_results(0)->mutable_choice(); }},
        {"candidates[0] has neither",
         [](Response* r) { Candidate(r, 0, 0)->clear_unscored_reason(); }}});
+}
+
+// One output of one candidate is missing; all others are checked as ever.
+TEST(ScoreCheckTest, AnOutputThatIsNamedAsUnscoredMustBeAbsentAndTheOthersPresent) {
+  const v1::ScoreRequest request = SampleRequest();
+  const auto lacks = [](const std::string& field, const std::function<void(Candidates*)>& clear) {
+    v1::ScoreResponse response = SampleResponse();
+    v1::CandidateResult* candidate = Candidate(&response, 1, 0);
+    candidate->set_unscored_reason("non_finite");
+    candidate->add_unscored_outputs(field);
+    clear(candidate);
+    return response;
+  };
+  const auto nothing = [](Candidates*) {};
+  const auto is_wrong = [&](const v1::ScoreResponse& response, const std::string& place) {
+    const absl::Status status = CheckScoreResponse(request, response);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << place;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(place));
+  };
+  const std::vector<std::pair<std::string, std::function<void(Candidates*)>>> outputs = {
+      {"token_logprobs",
+       [](Candidates* c) {
+         c->clear_token_logprobs();
+         c->clear_sum_logprob();
+       }},
+      {"entropy", [](Candidates* c) { c->clear_entropy(); }},
+      {"vocab_range",
+       [](Candidates* c) {
+         c->clear_min_logit();
+         c->clear_max_logit();
+       }},
+      {"values", [](Candidates* c) { c->clear_values(); }},
+      {"top_logprobs", [](Candidates* c) { c->clear_top_logprobs(); }},
+  };
+  for (const auto& [field, clear] : outputs) {
+    const absl::Status status = CheckScoreResponse(request, lacks(field, clear));
+    EXPECT_TRUE(status.ok()) << field << ": " << status;
+    is_wrong(lacks(field, nothing), "unscored_outputs names " + field);
+    // Named for no reason, and missing without a name.
+    v1::ScoreResponse unnamed = lacks(field, clear);
+    Candidate(&unnamed, 1, 0)->clear_unscored_reason();
+    EXPECT_EQ(CheckScoreResponse(request, unnamed).code(), absl::StatusCode::kDataLoss) << field;
+    v1::ScoreResponse other = lacks(field, clear);
+    Candidate(&other, 1, 0)->set_unscored_outputs(0, "vectors");
+    EXPECT_EQ(CheckScoreResponse(request, other).code(), absl::StatusCode::kDataLoss) << field;
+  }
+  is_wrong(lacks("scores", nothing), "unscored_outputs names scores");
+  is_wrong(lacks("scores", [](Candidates* c) { c->clear_score(); }), "has an answer beside");
+  v1::ScoreResponse scoreless = lacks("scores", [](Candidates* c) { c->clear_score(); });
+  v1::QuestionResult* question = scoreless.mutable_results(1);
+  Candidate(&scoreless, 1, 0)->add_unscored_outputs("probabilities");
+  for (v1::CandidateResult& candidate : *question->mutable_candidates()) {
+    candidate.clear_probability();
+  }
+  is_wrong(scoreless, "has an answer beside an unscored candidate");
+  question->clear_answer();
+  question->clear_distribution();
+  EXPECT_TRUE(CheckScoreResponse(request, scoreless).ok())
+      << CheckScoreResponse(request, scoreless);
+  // Row 3 is the candidate's.
+  v1::ScoreResponse rowless = lacks("vectors", nothing);
+  rowless.mutable_vectors()->mutable_data()->replace(24, 8,
+                                                     std::string("\0\0\xC0\x7F\0\0\xC0\x7F", 8));
+  EXPECT_TRUE(CheckScoreResponse(request, rowless).ok()) << CheckScoreResponse(request, rowless);
+  Candidate(&rowless, 1, 0)->set_unscored_outputs(0, "entropy");
+  Candidate(&rowless, 1, 0)->clear_entropy();
+  is_wrong(rowless, "vectors[3] is not finite");
 }
 
 TEST(ScoreCheckTest, EmptyOutputsNeedScoresOrVectors) {

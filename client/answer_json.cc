@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "client/enum_names.h"
 #include "client/tensor.h"
+#include "client/unscored.h"
 #include "nlohmann/json.hpp"
 
 namespace canopy::client {
@@ -69,6 +70,7 @@ Json CandidateJson(const v1::CandidateResult& result) {
   if (!result.unscored_reason().empty()) {
     json["unscored_reason"] = result.unscored_reason();
   }
+  AddList("unscored_outputs", result.unscored_outputs(), &json);
   if (HasPerToken(result)) {
     json["first_scored_token"] = result.first_scored_token();
   }
@@ -111,7 +113,7 @@ Json VectorRows(const v1::ScoreResponse& response) {
     for (const v1::CandidateResult& candidate : question.candidates()) {
       const uint64_t offset = rows.size() * vectors.shape(1);
       Json row;
-      for (uint64_t i = 0; candidate.unscored_reason().empty() && i < vectors.shape(1); ++i) {
+      for (uint64_t i = 0; !Lacks(candidate, "vectors") && i < vectors.shape(1); ++i) {
         row.push_back(ElementAt(vectors.data(), vectors.dtype(), offset + i));
       }
       rows.push_back(std::move(row));

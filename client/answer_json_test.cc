@@ -54,6 +54,18 @@ TEST(AnswerJsonTest, UnscoredCandidatesHaveAReasonAndANullRow) {
   EXPECT_THAT(json, Not(HasSubstr("nan")));
 }
 
+TEST(AnswerJsonTest, ACandidateThatLacksOneOutputKeepsItsRow) {
+  v1::ScoreResponse response = SampleResponse();
+  v1::CandidateResult* candidate = response.mutable_results(0)->mutable_candidates(0);
+  candidate->set_unscored_reason("non_finite");
+  candidate->add_unscored_outputs("entropy");
+  std::string json = ScoreResponseToJson(response);
+  EXPECT_THAT(json, HasSubstr(R"("unscored_reason":"non_finite","unscored_outputs":["entropy"])"));
+  EXPECT_THAT(json, HasSubstr(R"("rows":[[0.0,1.0],)"));
+  candidate->add_unscored_outputs("vectors");
+  EXPECT_THAT(ScoreResponseToJson(response), HasSubstr(R"("rows":[null,[0.0,2.0],)"));
+}
+
 TEST(AnswerJsonTest, OtherElementTypesAreBase64) {
   v1::ScoreResponse response;
   response.mutable_vectors()->set_dtype(v1::DTYPE_BFLOAT16);

@@ -5,6 +5,7 @@
 
 #include "client/mismatch.h"
 #include "client/token_ids.h"
+#include "client/unscored.h"
 
 namespace canopy::client {
 namespace {
@@ -81,6 +82,47 @@ absl::Status CheckUnscored(const v1::CandidateResult& result) {
   return absl::OkStatus();
 }
 
+// `has` = the result has the output of `field`.
+absl::Status CheckAbsent(const v1::CandidateResult& result, const char* field, bool has) {
+  return has && Lacks(result, field)
+             ? Mismatch(".unscored_outputs names ", field, ", which is there")
+             : absl::OkStatus();
+}
+
+// What unscored_outputs names is absent, and named for a reason.
+absl::Status CheckNames(const v1::CandidateResult& result) {
+  if (result.unscored_reason().empty()) {
+    return result.unscored_outputs().empty() ? absl::OkStatus()
+                                             : Mismatch(".unscored_reason is missing");
+  }
+  return FirstError(
+      {CheckAbsent(result, "scores", result.has_score() || !result.label_scores().empty()),
+       CheckAbsent(result, "probabilities", result.has_probability()),
+       CheckAbsent(result, "token_logprobs",
+                   result.has_sum_logprob() || !result.token_logprobs().empty()),
+       CheckAbsent(result, "entropy", !result.entropy().empty()),
+       CheckAbsent(result, "vocab_range",
+                   !result.min_logit().empty() || !result.max_logit().empty()),
+       CheckAbsent(result, "values", !result.values().empty()),
+       CheckAbsent(result, "top_logprobs", !result.top_logprobs().empty())});
+}
+
+// The outputs that `result` must have.
+v1::Outputs WithoutUnscored(v1::Outputs outputs, const v1::CandidateResult& result) {
+  const auto keep = [&result](bool asked, const char* field) {
+    return asked && !Lacks(result, field);
+  };
+  outputs.set_scores(keep(outputs.scores(), "scores"));
+  outputs.set_token_logprobs(keep(outputs.token_logprobs(), "token_logprobs"));
+  outputs.set_entropy(keep(outputs.entropy(), "entropy"));
+  outputs.set_vocab_range(keep(outputs.vocab_range(), "vocab_range"));
+  outputs.set_values(keep(outputs.values(), "values"));
+  if (Lacks(result, "top_logprobs")) {
+    outputs.set_top_logprobs(0);
+  }
+  return outputs;
+}
+
 }  // namespace
 
 absl::Status CheckFinite(absl::string_view place, absl::Span<const float> values) {
@@ -101,17 +143,19 @@ absl::Status CheckCandidate(const v1::Question& question, const v1::Candidate& c
   if (result.tokens() != num_path_tokens) {
     return CheckCount(".tokens", result.tokens(), num_path_tokens);
   }
-  if (!result.unscored_reason().empty()) {
+  if (LacksEverything(result)) {
     return CheckUnscored(result);
   }
-  if (outputs.scores() && !result.has_score() && result.label_scores().empty()) {
+  const v1::Outputs expected = WithoutUnscored(outputs, result);
+  if (expected.scores() && !result.has_score() && result.label_scores().empty()) {
     return Mismatch(" has neither a score nor a reason");
   }
   return FirstError(
-      {CheckFinite(".score", {result.score()}), CheckFinite(".probability", {result.probability()}),
+      {CheckNames(result), CheckFinite(".score", {result.score()}),
+       CheckFinite(".probability", {result.probability()}),
        CheckFinite(".sum_logprob", {result.sum_logprob()}),
        CheckFinite(".label_scores", result.label_scores()),
-       CheckPerToken(outputs, RangeOf(question, candidate, outputs.scope()), result)});
+       CheckPerToken(expected, RangeOf(question, candidate, outputs.scope()), result)});
 }
 
 }  // namespace canopy::client

@@ -95,7 +95,7 @@ std::vector<MetricDeclaration> WorkMetrics() {
       Plain(Metric::kPaths, "canopy_paths_total", kCounter, "paths",
             "Candidate paths of scored requests."),
       Plain(Metric::kUnscoredPaths, "canopy_unscored_paths_total", kCounter, "paths",
-            "Candidate paths whose result was not finite."),
+            "Candidate paths that lack an output because it was not finite."),
       Plain(Metric::kPathTokens, "canopy_path_tokens_total", kCounter, "tokens",
             "Paths times longest path of scored requests."),
       Plain(Metric::kInputTokens, "canopy_input_tokens_total", kCounter, "tokens",

@@ -18,6 +18,8 @@ namespace canopy::server {
 namespace {
 
 constexpr uint32_t kMaxTopLogprobs = 128;
+// Below, the smallest differences of logits leave float32's range once they are divided.
+constexpr float kMinTemperature = 1e-30F;
 constexpr float kMaxTemperature = 100;
 
 absl::Status CheckCounts(const RequestCounts& counts, const RequestLimits& limits) {
@@ -56,9 +58,10 @@ void CheckOutputs(const OutputsFields& outputs, Violations* violations) {
   CheckEnum("outputs.scope", outputs.scope, v1::Scope_IsValid(outputs.scope), violations);
   // Written so that NaN fails.
   if (outputs.temperature.has_value() &&
-      !(*outputs.temperature > 0 && *outputs.temperature <= kMaxTemperature)) {
+      !(*outputs.temperature >= kMinTemperature && *outputs.temperature <= kMaxTemperature)) {
     violations->Add("outputs.temperature",
-                    absl::StrCat(*outputs.temperature, " is not above 0 and at most 100"));
+                    absl::StrCat(*outputs.temperature, " is not at least ", kMinTemperature,
+                                 " and at most ", kMaxTemperature));
   }
   if (outputs.unknown_field != 0) {
     violations->Add("outputs", absl::StrCat("unknown field ", outputs.unknown_field));

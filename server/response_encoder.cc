@@ -69,23 +69,62 @@ void AddTopLogprobs(const TokenOutputs& tokens, int32_t path, v1::CandidateResul
   }
 }
 
-// Of a path that is finite.
+// The per-token lists that the path does not lack.
 void SetTokens(const ScoreResult& result, int32_t path, v1::CandidateResult* candidate) {
   const TokenOutputs& tokens = result.tokens;
+  const auto has = [unscored = result.unscored[path]](OutputSet output) {
+    return (unscored & output) == 0;
+  };
   if (!tokens.entries.offsets.empty()) {
     candidate->set_first_scored_token(static_cast<uint64_t>(tokens.entries.first_token[path]));
-    AddEntries(tokens.entries, tokens.logprobs, path, candidate->mutable_token_logprobs());
-    AddEntries(tokens.entries, tokens.entropy, path, candidate->mutable_entropy());
-    AddEntries(tokens.entries, tokens.min_logit, path, candidate->mutable_min_logit());
-    AddEntries(tokens.entries, tokens.max_logit, path, candidate->mutable_max_logit());
-    AddTopLogprobs(tokens, path, candidate);
+    if (has(kLogprobsOutput)) {
+      AddEntries(tokens.entries, tokens.logprobs, path, candidate->mutable_token_logprobs());
+    }
+    if (has(kEntropyOutput)) {
+      AddEntries(tokens.entries, tokens.entropy, path, candidate->mutable_entropy());
+    }
+    if (has(kVocabRangeOutput)) {
+      AddEntries(tokens.entries, tokens.min_logit, path, candidate->mutable_min_logit());
+      AddEntries(tokens.entries, tokens.max_logit, path, candidate->mutable_max_logit());
+    }
+    if (has(kTopLogprobsOutput)) {
+      AddTopLogprobs(tokens, path, candidate);
+    }
   }
   if (!candidate->token_logprobs().empty()) {
     // In double, so that the sum of a long path is as good as its terms.
     candidate->set_sum_logprob(static_cast<float>(std::accumulate(
         candidate->token_logprobs().begin(), candidate->token_logprobs().end(), 0.0)));
   }
-  AddEntries(result.values.entries, result.values.values, path, candidate->mutable_values());
+  if (has(kValuesOutput)) {
+    AddEntries(result.values.entries, result.values.values, path, candidate->mutable_values());
+  }
+}
+
+// Names what the path lacks, in the order of Outputs' fields.
+void SetUnscored(const OutputsFields& outputs, OutputSet unscored, v1::CandidateResult* candidate) {
+  // Scores may have been computed for the probabilities alone.
+  const bool names_scores = outputs.scores || !outputs.probabilities;
+  const struct {
+    const char* name;
+    OutputSet output;
+    bool asked;
+  } fields[] = {
+      {"vectors", kVectorsOutput, true},
+      {"scores", kScoresOutput, names_scores},
+      {"probabilities", kScoresOutput, outputs.probabilities},
+      {"token_logprobs", kLogprobsOutput, true},
+      {"entropy", kEntropyOutput, true},
+      {"vocab_range", kVocabRangeOutput, true},
+      {"values", kValuesOutput, true},
+      {"top_logprobs", kTopLogprobsOutput, true},
+  };
+  candidate->set_unscored_reason("non_finite");
+  for (const auto& field : fields) {
+    if (field.asked && (unscored & field.output) != 0) {
+      candidate->add_unscored_outputs(field.name);
+    }
+  }
 }
 
 void SetAnswer(const Answer& answer, v1::QuestionResult* result) {
@@ -104,7 +143,7 @@ void SetAnswer(const Answer& answer, v1::QuestionResult* result) {
 }
 
 // Probabilities and the answer of a question whose candidates are in `result`; nothing where one of
-// them is unscored.
+// them has no score.
 void SetDecision(QuestionKind kind, const KindTemperatures& temperatures,
                  absl::Span<const float> scores, v1::QuestionResult* result) {
   const std::vector<float> probabilities = Probabilities(scores, temperatures.Of(kind));
@@ -133,11 +172,13 @@ void FillResults(const EncodeInput& input, const ScoreResult& result, v1::ScoreR
       v1::CandidateResult* candidate = entry->add_candidates();
       candidate->set_id(std::string(questions.candidate_ids[path].In(input.message)));
       candidate->set_tokens(static_cast<uint64_t>(batch.PathLength(question, path)));
+      if (result.unscored[path] != 0) {
+        SetUnscored(outputs, result.unscored[path], candidate);
+      }
       if (result.finite[path] == 0) {
-        candidate->set_unscored_reason("non_finite");
         continue;
       }
-      if (has_scores) {
+      if (has_scores && (result.unscored[path] & kScoresOutput) == 0) {
         SetScores(result, path, candidate);
       }
       SetTokens(result, path, candidate);
@@ -256,7 +297,8 @@ EncodedResponse EncodeScoreResponse(const EncodeInput& input, ScoreResult result
   v1::ScoreResponse tail;
   *tail.mutable_stats() = RunStats(result, input.times);
   EncodedResponse encoded;
-  encoded.unscored_paths = std::count(result.finite.begin(), result.finite.end(), 0);
+  encoded.unscored_paths = std::count_if(result.unscored.begin(), result.unscored.end(),
+                                         [](OutputSet unscored) { return unscored != 0; });
   if (!result.vectors.empty()) {
     slices.push_back(MakeSlice(VectorsHeader(input.request.job.outputs,
                                              static_cast<int64_t>(result.finite.size()),

@@ -28,12 +28,12 @@ struct EncodedResponse {
   grpc::ByteBuffer bytes;
   double encode_ms = 0;
   double total_ms = 0;
-  int64_t unscored_paths = 0;
+  int64_t unscored_paths = 0;  // that lack an output
 };
 
-// Takes the vectors out of `result` and hands them to gRPC without copying. A path that is not
-// finite gets no score, no per-token lists, and unscored_reason "non_finite"; its vector row stays
-// NaN.
+// Takes the vectors out of `result` and hands them to gRPC without copying. An output that a path
+// lacks is left out, and named in unscored_outputs with unscored_reason "non_finite"; its vector
+// row stays NaN.
 EncodedResponse EncodeScoreResponse(const EncodeInput& input, ScoreResult result);
 
 v1::Backend ToWire(Backend backend);

@@ -107,6 +107,30 @@ TEST(ScoreTablesTest, UnscoredCandidatesComeLast) {
 )");
 }
 
+TEST(ScoreTablesTest, ACandidateThatLacksOneOutputSaysWhichAndShowsTheRest) {
+  v1::ScoreResponse response = OnlyScores(SampleResponse());
+  for (v1::CandidateResult& candidate : *response.mutable_results(0)->mutable_candidates()) {
+    candidate.set_sum_logprob(-3);
+  }
+  v1::CandidateResult* blue = response.mutable_results(0)->mutable_candidates(1);
+  blue->set_unscored_reason("non_finite");
+  blue->add_unscored_outputs("token_logprobs");
+  blue->clear_sum_logprob();
+  // A large log-probability does not rank among scores.
+  v1::CandidateResult* red = response.mutable_results(0)->mutable_candidates(0);
+  red->set_unscored_reason("non_finite");
+  red->add_unscored_outputs("scores");
+  red->clear_score();
+  red->set_sum_logprob(99);
+  EXPECT_EQ(FirstTable(ScoreTables(SampleRequest(), response, kPlain)),
+            R"(question color (choice)
+   rank  candidate                             tokens    score  logprob
+*     1  blue (no token_logprobs: non_finite)       3   2.5000        -
+      2  #2                                         2  -0.1250  -3.0000
+      -  red (no scores: non_finite)                4        -  99.0000
+)");
+}
+
 TEST(ScoreTablesTest, TiesStayInRequestOrderAndIdsAreEscaped) {
   v1::ScoreResponse response = OnlyScores(SampleResponse());
   for (v1::CandidateResult& candidate : *response.mutable_results(0)->mutable_candidates()) {

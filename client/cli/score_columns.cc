@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "client/enum_names.h"
 #include "client/tensor.h"
+#include "client/unscored.h"
 
 namespace canopy::client {
 namespace {
@@ -107,8 +108,9 @@ std::vector<ScoreColumn> ColumnsOf(const v1::ScoreResponse& response) {
     }
   }
   if (response.has_vectors()) {
-    columns.push_back({"vector", [&response](const Result& /*result*/, uint64_t row) {
-                         return VectorSummary(response.vectors(), row);
+    columns.push_back({"vector", [&response](const Result& result, uint64_t row) {
+                         return Lacks(result, "vectors") ? ""
+                                                         : VectorSummary(response.vectors(), row);
                        }});
   }
   return columns;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/score_columns.h"
 #include "client/cli/stats_lines.h"
 #include "client/cli/text_table.h"
@@ -21,27 +22,44 @@ namespace canopy::client {
 namespace {
 
 // What ranks a candidate, larger = better: whether it can be ranked at all, and by which number.
-std::pair<bool, float> RankKey(const v1::CandidateResult& result) {
-  if (!result.unscored_reason().empty()) {
-    return {false, 0};
+using RankKey = std::pair<bool, float>;
+
+// The keys of a question's candidates, which are all of one kind: a candidate that lacks its score
+// is not ranked by its log-probability among the scores of others.
+std::vector<RankKey> RankKeys(const v1::QuestionResult& result) {
+  bool has_score = false;
+  bool has_probability = false;
+  for (const v1::CandidateResult& candidate : result.candidates()) {
+    has_score = has_score || candidate.has_score();
+    has_probability = has_probability || candidate.has_probability();
   }
-  if (result.has_score()) {
-    return {true, result.score()};
+  std::vector<RankKey> keys;
+  for (const v1::CandidateResult& candidate : result.candidates()) {
+    keys.push_back(has_score ? RankKey(candidate.has_score(), candidate.score())
+                   : has_probability
+                       ? RankKey(candidate.has_probability(), candidate.probability())
+                       : RankKey(candidate.has_sum_logprob(), candidate.sum_logprob()));
   }
-  if (result.has_probability()) {
-    return {true, result.probability()};
-  }
-  return {result.has_sum_logprob(), result.sum_logprob()};
+  return keys;
 }
 
 // Indices of the candidates, the best first.
-std::vector<int> Ranked(const v1::QuestionResult& result) {
-  std::vector<int> order(result.candidates_size());
+std::vector<int> Ranked(const std::vector<RankKey>& keys) {
+  std::vector<int> order(keys.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&result](int left, int right) {
-    return RankKey(result.candidates(left)) > RankKey(result.candidates(right));
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&keys](int left, int right) { return keys[left] > keys[right]; });
   return order;
+}
+
+// What stands beside the name of a candidate that lacks some of what was asked for, or all of it.
+std::string UnscoredNote(const v1::CandidateResult& result, bool shows_nothing) {
+  const std::string reason = EscapeAndElide(result.unscored_reason(), 40);
+  if (shows_nothing) {
+    return absl::StrCat(" (unscored: ", reason, ")");
+  }
+  const std::string names = absl::StrJoin(result.unscored_outputs(), ", ");
+  return absl::StrCat(" (no ", EscapeAndElide(names, 80), ": ", reason, ")");
 }
 
 std::string Answer(const v1::QuestionResult& result) {
@@ -74,8 +92,9 @@ TextTable EmptyTable(const std::vector<ScoreColumn>& columns) {
 // `first_row` is the row of the question's first candidate in the answer's vectors.
 std::string QuestionTable(const v1::QuestionResult& result, const std::vector<ScoreColumn>& columns,
                           uint64_t first_row, const Palette& palette) {
-  const std::vector<int> order = Ranked(result);
-  const bool has_winner = !order.empty() && RankKey(result.candidates(order[0])).first;
+  const std::vector<RankKey> keys = RankKeys(result);
+  const std::vector<int> order = Ranked(keys);
+  const bool has_winner = !order.empty() && keys[order[0]].first;
   TextTable table = EmptyTable(columns);
   std::vector<size_t> ranks(order.size());
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -87,16 +106,18 @@ std::string QuestionTable(const v1::QuestionResult& result, const std::vector<Sc
   for (const size_t rank : ranks) {
     const v1::CandidateResult& candidate = result.candidates(order[rank]);
     const bool scored = candidate.unscored_reason().empty();
-    const bool ranked = RankKey(candidate).first;
+    const bool ranked = keys[order[rank]].first;
     std::vector<std::string> cells = {
         rank == 0 && has_winner ? "*" : "", ranked ? absl::StrCat(rank + 1) : "-",
         ShownId(candidate.id(), order[rank]), absl::StrCat(candidate.tokens())};
+    bool shows_nothing = true;
     for (const ScoreColumn& column : columns) {
-      cells.push_back(scored ? column.cell(candidate, first_row + order[rank]) : "-");
+      std::string cell = column.cell(candidate, first_row + order[rank]);
+      shows_nothing = shows_nothing && cell.empty();
+      cells.push_back(cell.empty() && !scored ? "-" : std::move(cell));
     }
     if (!scored) {
-      cells[2] +=
-          absl::StrCat(" (unscored: ", EscapeAndElide(candidate.unscored_reason(), 40), ")");
+      cells[2] += UnscoredNote(candidate, shows_nothing);
     }
     table.AddRow(std::move(cells));
   }

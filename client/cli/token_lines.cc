@@ -141,19 +141,29 @@ std::vector<std::string> NodeLines(const v1::TreeNode& node, const Result& resul
   return lines;
 }
 
-// Whose lists have the tokens of each node: any scored candidate whose path goes through it, since
-// all have the same numbers there; -1 = none.
+// How much of what was asked for `result` shows: 2 = all of it, 0 = no per-token list.
+int Completeness(const Result& result) {
+  return result.unscored_reason().empty() ? 2 : FirstCovered(result) < result.tokens() ? 1 : 0;
+}
+
+// Whose lists have the tokens of each node: any candidate whose path goes through it, since all
+// have the same numbers there, and rather one that lacks no output; -1 = none.
 std::vector<int> CoveringCandidates(const v1::QuestionTree& tree,
                                     const v1::QuestionResult& result) {
   std::vector<int> covering(tree.nodes_size(), -1);
+  const auto offer = [&](int node, int candidate) {
+    const int offered = Completeness(result.candidates(candidate));
+    const int has = covering[node] < 0 ? 0 : Completeness(result.candidates(covering[node]));
+    if (offered >= has && offered > 0) {
+      covering[node] = candidate;
+    }
+  };
   for (int i = tree.nodes_size() - 1; i >= 0; --i) {
     for (const uint32_t candidate : tree.nodes(i).candidates()) {
-      if (result.candidates(static_cast<int>(candidate)).unscored_reason().empty()) {
-        covering[i] = static_cast<int>(candidate);
-      }
+      offer(i, static_cast<int>(candidate));
     }
     if (const int parent = tree.nodes(i).parent(); parent >= 0 && covering[i] >= 0) {
-      covering[parent] = covering[i];
+      offer(parent, covering[i]);
     }
   }
   return covering;

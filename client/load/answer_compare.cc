@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "client/tensor.h"
 
@@ -67,6 +68,8 @@ class CandidateComparison {
     CompareText("id", expected.id(), got.id());
     CompareCount("tokens", expected.tokens(), got.tokens());
     CompareText("unscored_reason", expected.unscored_reason(), got.unscored_reason());
+    CompareText("unscored_outputs", absl::StrJoin(expected.unscored_outputs(), " "),
+                absl::StrJoin(got.unscored_outputs(), " "));
     CompareOptional("score", scales_.score, expected.has_score(), expected.score(), got.has_score(),
                     got.score());
     CompareOptional("sum_logprob", scales_.sum_logprob, expected.has_sum_logprob(),

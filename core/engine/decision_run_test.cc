@@ -114,7 +114,8 @@ TEST(DecisionRunTest, AHeadThatOverflowsLeavesItsCandidatesUnscored) {
                                              std::vector<float>{1, kInfinity, 2, 3, 4, 5}),
             TwoQuestions());
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->finite, (std::vector<uint8_t>{1, 0, 1, 1, 1, 1}));
+  EXPECT_EQ(result->finite, (std::vector<uint8_t>{1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(result->unscored, (std::vector<OutputSet>{0, kScoresOutput, 0, 0, 0, 0}));
   EXPECT_TRUE(std::isnan(result->scores[1]));
   EXPECT_EQ(result->scores[5], 5);
 }

@@ -6,8 +6,8 @@
 //   3. A planning thread builds that forward while the device runs the one before
 //      (core/engine/pipeline.h). A large job runs in the parts that the token budget asks for, and
 //      others run in between.
-//   4. Questions with a result that is not finite run again path by path: masked attention spreads
-//      a NaN (0 x NaN) to paths that are finite alone.
+//   4. Questions with a hidden state that is not finite run again path by path: masked attention
+//      spreads a NaN (0 x NaN) to paths that are finite alone.
 //   5. A head over whole questions scores them from the vectors that all parts left.
 //   6. Weights may be replaced at any time: a job is answered wholly by those that its first
 //   forward

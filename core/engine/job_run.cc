@@ -25,20 +25,30 @@ int64_t LongestPath(const PathBatch& batch) {
   return longest;
 }
 
-// The questions that have a path without finite results, as a batch of their own, and the request's
-// path index for each of its paths.
+// The questions that have a path whose hidden states are not finite, as a batch of their own, and
+// the request's path index for each of its paths.
 struct Rerun {
   PathBatch batch;
   std::vector<int32_t> path_map;
 };
 
-Rerun CollectNonFinite(const PathBatch& batch, const std::vector<uint8_t>& finite) {
+bool AllFinite(const ScoreResult& result) {
+  const auto all = [](const std::vector<uint8_t>& finite) {
+    return std::find(finite.begin(), finite.end(), 0) == finite.end();
+  };
+  return all(result.finite) && all(result.inner_finite);
+}
+
+Rerun CollectNonFinite(const PathBatch& batch, const ScoreResult& result) {
+  const auto all = [](const std::vector<uint8_t>& finite, int32_t first, int32_t last) {
+    return std::find(finite.begin() + first, finite.begin() + last, 0) == finite.begin() + last;
+  };
   Rerun rerun;
   std::vector<std::vector<int32_t>> suffixes;
   for (int32_t question = 0; question < batch.num_questions(); ++question) {
     const int32_t first = batch.question_offsets[question];
     const int32_t last = batch.question_offsets[question + 1];
-    if (std::find(finite.begin() + first, finite.begin() + last, 0) == finite.begin() + last) {
+    if (all(result.finite, first, last) && all(result.inner_finite, first, last)) {
       continue;
     }
     suffixes.clear();
@@ -110,6 +120,8 @@ absl::StatusOr<JobRun::Progress> JobRun::Absorb(const Forward& forward, size_t s
     return Progress::kAgain;
   }
   CANOPY_RETURN_IF_ERROR(output.status());
+  CANOPY_RETURN_IF_ERROR(CheckPart(*output, static_cast<int64_t>(forward.plan.paths.size()),
+                                   parts_job_.outputs, *result_.model));
   if (result_.finite.empty()) {
     ReserveResults(parts_job_, result_);
   }
@@ -142,12 +154,11 @@ absl::StatusOr<JobRun::Progress> JobRun::EndPass(const ForwardShare& share) {
     if (backend_failed_) {
       result_.route.reason = Reason::kBackendFailed;
     }
-    const bool all_finite =
-        std::find(result_.finite.begin(), result_.finite.end(), 0) == result_.finite.end();
-    if (!all_finite && share.route.backend != Backend::kPath) {
+    // Outputs that are not finite although their hidden states are would be the same again.
+    if (!AllFinite(result_) && share.route.backend != Backend::kPath) {
       reruns_non_finite_ = true;
       result_.route.reason = Reason::kNonFiniteRerun;
-      Rerun rerun = CollectNonFinite(*job_.batch, result_.finite);
+      Rerun rerun = CollectNonFinite(*job_.batch, result_);
       pass_.batch = std::make_shared<const PathBatch>(std::move(rerun.batch));
       pass_.path_map = std::move(rerun.path_map);
       pass_.route.backend = Backend::kPath;
@@ -174,11 +185,15 @@ absl::Status JobRun::Decide() {
         "QUESTION_TOO_LARGE_FOR_DEVICE");
   }
   CANOPY_RETURN_IF_ERROR(scores.status());
+  if (scores->size() != result_.finite.size()) {
+    return absl::InternalError(absl::StrCat("the runner's decision scores have size ",
+                                            scores->size(), " instead of ", result_.finite.size()));
+  }
   result_.scores = *std::move(scores);
   result_.endpoints = {};
   for (size_t path = 0; path < result_.scores.size(); ++path) {
     if (!std::isfinite(result_.scores[path])) {
-      result_.finite[path] = 0;
+      result_.unscored[path] |= kScoresOutput;
     }
   }
   return absl::OkStatus();

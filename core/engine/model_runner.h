@@ -20,11 +20,16 @@ namespace canopy {
 
 // Results of one forward, on the host, in the order of TreePlan::paths.
 struct PartOutput {
-  std::vector<float> scores;     // [paths, num_labels]; empty when not asked for
-  std::string vectors;           // [paths, hidden_size] in the type asked for; empty likewise
-  TokenOutputs tokens;           // where distributions() are asked for; paths in part order
-  ValueOutputs values;           // where values are
-  std::vector<uint8_t> finite;   // [paths]; 0 = the hidden state or a result is not finite
+  std::vector<float> scores;    // [paths, num_labels]; empty when not asked for
+  std::string vectors;          // [paths, hidden_size] in the type asked for; empty likewise
+  TokenOutputs tokens;          // where distributions() are asked for; paths in part order
+  ValueOutputs values;          // where values are
+  std::vector<uint8_t> finite;  // [paths]; 0 = the hidden state at the path's end is not finite
+  // [paths]; 0 = a hidden state further up the path is not, which per-token outputs read. Empty =
+  // all are finite.
+  std::vector<uint8_t> inner_finite;
+  // [paths]; outputs with a number that is not finite. Empty = none has one.
+  std::vector<OutputSet> unscored;
   std::vector<float> endpoints;  // [paths, hidden_size], as the decoder left them; empty likewise
 };
 
@@ -54,8 +59,9 @@ class ModelRunner {
 
   // Scores of whole questions, [paths], where info()->score_head is kDecision; there Run gives
   // endpoints instead of scores, since a part may hold some candidates of a question only. NaN for
-  // what is not finite. Called once all parts of a request have run. Errors as of Run;
-  // RESOURCE_EXHAUSTED = a question is too large for the device.
+  // what is not finite, and no candidate that is not finite spoils another. Called once all parts
+  // of a request have run. Errors as of Run; RESOURCE_EXHAUSTED = a question is too large for the
+  // device.
   virtual absl::StatusOr<std::vector<float>> Decide(const DecisionInput& /*input*/) {
     return absl::InternalError("this model has no decision head");
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "ATen/ops/cat.h"
 #include "ATen/ops/from_blob.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "core/ops/index_upload.h"
 #include "core/scoring/vectors.h"
 
@@ -74,19 +77,81 @@ std::vector<T> Expand(const std::vector<T>& elements, const std::vector<int32_t>
   return expanded;
 }
 
-// Marks paths with an entry that is not finite. The list has as many values for each entry.
-void MarkNonFinite(const TokenEntries& entries, const std::vector<float>& list,
-                   std::vector<uint8_t>* finite) {
+bool AllFinite(absl::Span<const float> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return std::isfinite(value); });
+}
+
+// Whether the answer can hold the values and their sum, which it gives as a float.
+bool SumIsFinite(absl::Span<const float> values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return std::abs(sum) <= std::numeric_limits<float>::max();
+}
+
+// Adds `output` to the set of each path that has entries in `list` and fails `test`. The list has
+// an equal number of values for each entry.
+void MarkLists(const TokenEntries& entries, const std::vector<float>& list, OutputSet output,
+               bool (*test)(absl::Span<const float>), std::vector<OutputSet>* unscored) {
   if (list.empty()) {
     return;
   }
-  const auto width = static_cast<int64_t>(list.size()) / entries.size();
-  for (size_t path = 0; path < finite->size(); ++path) {
-    const bool all = std::all_of(list.begin() + entries.offsets[path] * width,
-                                 list.begin() + entries.offsets[path + 1] * width,
-                                 [](float value) { return std::isfinite(value); });
-    (*finite)[path] &= all ? 1 : 0;
+  const size_t width = list.size() / static_cast<size_t>(entries.size());
+  for (size_t path = 0; path < unscored->size(); ++path) {
+    const auto begin = static_cast<size_t>(entries.offsets[path]);
+    const auto end = static_cast<size_t>(entries.offsets[path + 1]);
+    if (!test(absl::MakeConstSpan(list).subspan(begin * width, (end - begin) * width))) {
+      (*unscored)[path] |= output;
+    }
   }
+}
+
+// The same for outputs of one row a path; `finite_rows` is empty when the output was not asked for.
+void MarkRows(const std::vector<uint8_t>& finite_rows, OutputSet output,
+              std::vector<OutputSet>* unscored) {
+  for (size_t path = 0; path < finite_rows.size(); ++path) {
+    (*unscored)[path] |= finite_rows[path] != 0 ? 0 : output;
+  }
+}
+
+void MarkTokens(const TokenOutputs& tokens, std::vector<OutputSet>* unscored) {
+  const auto mark = [&](const std::vector<float>& list, OutputSet output) {
+    MarkLists(tokens.entries, list, output, AllFinite, unscored);
+  };
+  mark(tokens.logprobs, kLogprobsOutput);
+  MarkLists(tokens.entries, tokens.logprobs, kLogprobsOutput, SumIsFinite, unscored);
+  mark(tokens.entropy, kEntropyOutput);
+  mark(tokens.min_logit, kVocabRangeOutput);
+  mark(tokens.max_logit, kVocabRangeOutput);
+  mark(tokens.top_logprobs, kTopLogprobsOutput);
+}
+
+// Clears `finite` for each path that reads a row of hidden states that is not finite. `index` maps
+// entries to `rows`, and these to rows of hidden states.
+void ClearByRows(const TokenEntries& entries, const std::vector<int32_t>& index,
+                 const std::vector<int32_t>& rows, const std::vector<uint8_t>& finite_rows,
+                 std::vector<uint8_t>* finite) {
+  for (size_t path = 0; path < finite->size(); ++path) {
+    for (int64_t entry = entries.offsets[path]; entry < entries.offsets[path + 1]; ++entry) {
+      (*finite)[path] &= finite_rows[rows[index[static_cast<size_t>(entry)]]];
+    }
+  }
+}
+
+// PartOutput::inner_finite.
+std::vector<uint8_t> InnerFinite(const PartHidden& part, const std::vector<uint8_t>& finite_rows) {
+  if (std::find(finite_rows.begin(), finite_rows.end(), 0) == finite_rows.end()) {
+    return {};
+  }
+  std::vector<uint8_t> finite(static_cast<size_t>(part.num_paths), 1);
+  if (part.rows.distributions.has_value()) {
+    const DistributionReads& reads = *part.rows.distributions;
+    ClearByRows(reads.entries, reads.entry_distribution, reads.rows, finite_rows, &finite);
+  }
+  if (part.rows.values.has_value()) {
+    const ValueReads& reads = *part.rows.values;
+    ClearByRows(reads.entries, reads.entry_token, reads.rows, finite_rows, &finite);
+  }
+  return finite;
 }
 
 void AddDistributions(const DistributionResults& results, Download* download) {
@@ -174,25 +239,33 @@ absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model) 
 PartOutput ComputeOutputs(const ModelHeads& heads, const PartHidden& part,
                           const OutputSelection& outputs) {
   const at::Tensor endpoints = part.hidden.narrow(0, 0, part.num_paths);
-  // A finite hidden state may still overflow in a head or in float16.
-  at::Tensor finite = FiniteRows(endpoints);
+  // Hidden states and outputs are checked apart, because they fail for different reasons. A hidden
+  // state may have caught its NaN from another path of the forest, so its question runs again path
+  // by path. An output that is not finite although its hidden state is overflowed in its own head
+  // or in float16: each of the heads below reads one row at a time, so the same row would give the
+  // same result again, and no other path is to blame. The decision head does read several rows; it
+  // leaves out the candidates that overflow in it (core/scoring/set_head.h).
+  const at::Tensor finite_rows = FiniteRows(part.hidden);
   at::Tensor scores;
+  at::Tensor finite_scores;
   if (outputs.scores) {
     scores = heads.reranker.has_value() ? heads.reranker->Score(endpoints)
                                         : heads.reward->Score(endpoints);
-    finite = finite.logical_and(FiniteRows(scores));
+    finite_scores = FiniteRows(scores);
   }
   at::Tensor vectors;
+  at::Tensor finite_vectors;
   if (outputs.vectors) {
     vectors = EndpointVectors(endpoints, ScalarTypeOf(outputs.vector_type), outputs.normalize);
-    finite = finite.logical_and(FiniteRows(vectors));
+    finite_vectors = FiniteRows(vectors);
   }
   at::Tensor raw_endpoints;
   if (outputs.endpoints) {
     raw_endpoints = endpoints.to(at::kFloat);
   }
   Download download;
-  for (const at::Tensor& tensor : {finite, scores, raw_endpoints, vectors}) {
+  for (const at::Tensor& tensor :
+       {finite_rows, finite_scores, finite_vectors, scores, raw_endpoints, vectors}) {
     download.Add(tensor);
   }
   if (part.rows.values.has_value()) {
@@ -206,21 +279,26 @@ PartOutput ComputeOutputs(const ModelHeads& heads, const PartHidden& part,
   download.Copy();
 
   PartOutput output;
-  download.Take(&output.finite);
+  std::vector<uint8_t> finite;
+  download.Take(&finite);
+  output.inner_finite = InnerFinite(part, finite);
+  output.finite.assign(finite.begin(), finite.begin() + part.num_paths);
+  output.unscored.assign(output.finite.size(), 0);
+  download.Take(&finite);
+  MarkRows(finite, kScoresOutput, &output.unscored);
+  download.Take(&finite);
+  MarkRows(finite, kVectorsOutput, &output.unscored);
   download.Take(&output.scores);
   download.Take(&output.endpoints);
   download.Take(&output.vectors);
   if (part.rows.values.has_value()) {
     output.values = TakeValues(*part.rows.values, &download);
-    MarkNonFinite(output.values.entries, output.values.values, &output.finite);
+    MarkLists(output.values.entries, output.values.values, kValuesOutput, AllFinite,
+              &output.unscored);
   }
   if (part.rows.distributions.has_value()) {
     output.tokens = TakeTokens(*part.rows.distributions, outputs.top_logprobs, &download);
-    const TokenOutputs& tokens = output.tokens;
-    for (const std::vector<float>* list : {&tokens.logprobs, &tokens.entropy, &tokens.min_logit,
-                                           &tokens.max_logit, &tokens.top_logprobs}) {
-      MarkNonFinite(tokens.entries, *list, &output.finite);
-    }
+    MarkTokens(output.tokens, &output.unscored);
   }
   return output;
 }

@@ -28,8 +28,8 @@ struct ModelHeads {
 absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model);
 
 // hidden [rows, hidden size] are the rows of PlanOutputRows, in the decoder's type; `num_paths` of
-// them are endpoints. `outputs` have passed CheckHeads. A path is finite when its endpoint and all
-// its results are. Call in inference mode. Throws LibTorch's errors.
+// them are endpoints. `outputs` have passed CheckHeads. Call in inference mode. Throws LibTorch's
+// errors.
 struct PartHidden {
   const at::Tensor& hidden;
   const OutputRows& rows;

@@ -48,10 +48,6 @@ class EntryMerge {
     if (whole_.offsets.empty()) {
       return absl::OkStatus();
     }
-    if (part_.offsets.size() < first_row_ + request_paths_.size() + 1) {
-      return absl::InternalError(absl::StrCat("per-token lists of ", part_.offsets.size(),
-                                              " offsets for ", request_paths_.size(), " paths"));
-    }
     for (size_t row = 0; row < request_paths_.size(); ++row) {
       if (CountOf(part_, first_row_ + row) !=
           CountOf(whole_, static_cast<size_t>(request_paths_[row]))) {
@@ -66,22 +62,17 @@ class EntryMerge {
 
   // `to` has the same number of elements for each entry, none where the list was not asked for.
   template <typename T>
-  absl::Status Copy(const std::vector<T>& from, std::vector<T>& to) const {
+  void Copy(const std::vector<T>& from, std::vector<T>& to) const {
     if (to.empty()) {
-      return absl::OkStatus();
+      return;
     }
     const auto width = static_cast<int64_t>(to.size()) / whole_.size();
-    if (static_cast<int64_t>(from.size()) != part_.size() * width) {
-      return absl::InternalError(absl::StrCat("a per-token list of ", from.size(),
-                                              " elements instead of ", part_.size() * width));
-    }
     for (size_t row = 0; row < request_paths_.size(); ++row) {
       const int64_t target = whole_.offsets[static_cast<size_t>(request_paths_[row])];
       const size_t part_row = first_row_ + row;
       std::copy_n(from.begin() + part_.offsets[part_row] * width, CountOf(part_, part_row) * width,
                   to.begin() + target * width);
     }
-    return absl::OkStatus();
   }
 
  private:
@@ -98,18 +89,71 @@ class EntryMerge {
 absl::Status MergeTokens(const TokenOutputs& part, const RequestRows& rows, TokenOutputs& whole) {
   const EntryMerge merge(part.entries, whole.entries, rows);
   CANOPY_RETURN_IF_ERROR(merge.Check());
-  CANOPY_RETURN_IF_ERROR(merge.Copy(part.logprobs, whole.logprobs));
-  CANOPY_RETURN_IF_ERROR(merge.Copy(part.entropy, whole.entropy));
-  CANOPY_RETURN_IF_ERROR(merge.Copy(part.min_logit, whole.min_logit));
-  CANOPY_RETURN_IF_ERROR(merge.Copy(part.max_logit, whole.max_logit));
-  CANOPY_RETURN_IF_ERROR(merge.Copy(part.top_ids, whole.top_ids));
-  return merge.Copy(part.top_logprobs, whole.top_logprobs);
+  merge.Copy(part.logprobs, whole.logprobs);
+  merge.Copy(part.entropy, whole.entropy);
+  merge.Copy(part.min_logit, whole.min_logit);
+  merge.Copy(part.max_logit, whole.max_logit);
+  merge.Copy(part.top_ids, whole.top_ids);
+  merge.Copy(part.top_logprobs, whole.top_logprobs);
+  return absl::OkStatus();
 }
 
 absl::Status MergeValues(const ValueOutputs& part, const RequestRows& rows, ValueOutputs& whole) {
   const EntryMerge merge(part.entries, whole.entries, rows);
   CANOPY_RETURN_IF_ERROR(merge.Check());
-  return merge.Copy(part.values, whole.values);
+  merge.Copy(part.values, whole.values);
+  return absl::OkStatus();
+}
+
+absl::Status CheckSize(const char* field, size_t actual, int64_t expected) {
+  return static_cast<int64_t>(actual) == expected
+             ? absl::OkStatus()
+             : absl::InternalError(absl::StrCat("the runner's ", field, " has size ", actual,
+                                                " instead of ", expected));
+}
+
+// Offsets that count up from 0, so that no list is read outside of it.
+absl::Status CheckEntries(const char* field, const TokenEntries& entries, int64_t num_paths,
+                          bool asked) {
+  const std::vector<int64_t>& offsets = entries.offsets;
+  CANOPY_RETURN_IF_ERROR(CheckSize(field, offsets.size(), asked ? num_paths + 1 : 0));
+  if (!asked) {
+    return absl::OkStatus();
+  }
+  if (offsets.front() != 0) {
+    return absl::InternalError(
+        absl::StrCat("the runner's ", field, " begins at ", offsets.front(), " instead of 0"));
+  }
+  const auto descent = std::is_sorted_until(offsets.begin(), offsets.end());
+  if (descent != offsets.end()) {
+    return absl::InternalError(
+        absl::StrCat("the runner's ", field, " falls from ", *(descent - 1), " to ", *descent));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTokens(const TokenOutputs& tokens, int64_t num_paths,
+                         const OutputSelection& outputs) {
+  CANOPY_RETURN_IF_ERROR(
+      CheckEntries("tokens.entries", tokens.entries, num_paths, outputs.distributions()));
+  const int64_t size = outputs.distributions() ? tokens.entries.size() : 0;
+  const int64_t num_range = outputs.vocab_range ? size : 0;
+  const int64_t num_top = size * outputs.top_logprobs;
+  CANOPY_RETURN_IF_ERROR(
+      CheckSize("tokens.logprobs", tokens.logprobs.size(), outputs.token_logprobs ? size : 0));
+  CANOPY_RETURN_IF_ERROR(
+      CheckSize("tokens.entropy", tokens.entropy.size(), outputs.entropy ? size : 0));
+  CANOPY_RETURN_IF_ERROR(CheckSize("tokens.min_logit", tokens.min_logit.size(), num_range));
+  CANOPY_RETURN_IF_ERROR(CheckSize("tokens.max_logit", tokens.max_logit.size(), num_range));
+  CANOPY_RETURN_IF_ERROR(CheckSize("tokens.top_ids", tokens.top_ids.size(), num_top));
+  return CheckSize("tokens.top_logprobs", tokens.top_logprobs.size(), num_top);
+}
+
+absl::Status CheckValues(const ValueOutputs& values, int64_t num_paths,
+                         const OutputSelection& outputs) {
+  CANOPY_RETURN_IF_ERROR(CheckEntries("values.entries", values.entries, num_paths, outputs.values));
+  return CheckSize("values.values", values.values.size(),
+                   outputs.values ? values.entries.size() : 0);
 }
 
 // Fills the entries of one path in a list that has as many elements for each entry.
@@ -123,13 +167,36 @@ void BlankEntries(const TokenEntries& entries, size_t path, T blank, std::vector
 }
 
 void BlankTokens(size_t path, ScoreResult& result) {
+  const OutputSet unscored = result.unscored[path];
   TokenOutputs& tokens = result.tokens;
-  for (std::vector<float>* list : {&tokens.logprobs, &tokens.entropy, &tokens.min_logit,
-                                   &tokens.max_logit, &tokens.top_logprobs}) {
-    BlankEntries(tokens.entries, path, kNan, *list);
+  const auto blank = [&](OutputSet output, std::vector<float>& list) {
+    if ((unscored & output) != 0) {
+      BlankEntries(tokens.entries, path, kNan, list);
+    }
+  };
+  blank(kLogprobsOutput, tokens.logprobs);
+  blank(kEntropyOutput, tokens.entropy);
+  blank(kVocabRangeOutput, tokens.min_logit);
+  blank(kVocabRangeOutput, tokens.max_logit);
+  blank(kTopLogprobsOutput, tokens.top_logprobs);
+  if ((unscored & kTopLogprobsOutput) != 0) {
+    BlankEntries(tokens.entries, path, kNoToken, tokens.top_ids);
   }
-  BlankEntries(tokens.entries, path, kNoToken, tokens.top_ids);
-  BlankEntries(result.values.entries, path, kNan, result.values.values);
+  if ((unscored & kValuesOutput) != 0) {
+    BlankEntries(result.values.entries, path, kNan, result.values.values);
+  }
+}
+
+void BlankVector(size_t path, VectorType type, ScoreResult& result) {
+  // A quiet NaN has its exponent and first mantissa bit set in all three types.
+  const uint32_t bits = type == VectorType::kFloat32    ? 0x7fc00000U
+                        : type == VectorType::kBFloat16 ? 0x7fc0U
+                                                        : 0x7e00U;
+  const auto hidden = static_cast<size_t>(result.model->hidden_size);
+  const auto width = static_cast<size_t>(VectorTypeBytes(type));
+  for (size_t column = 0; column < hidden; ++column) {
+    std::memcpy(&result.vectors[(path * hidden + column) * width], &bits, width);
+  }
 }
 
 }  // namespace
@@ -138,6 +205,8 @@ void ReserveResults(const ScoreJob& job, ScoreResult& result) {
   const ModelInfo& model = *result.model;
   const size_t num_paths = job.batch->suffixes.size();
   result.finite.assign(num_paths, 0);
+  result.inner_finite.assign(num_paths, 1);
+  result.unscored.assign(num_paths, 0);
   if (job.outputs.scores) {
     result.scores.assign(num_paths * static_cast<size_t>(model.num_labels), kNan);
   }
@@ -158,12 +227,32 @@ void ReserveResults(const ScoreJob& job, ScoreResult& result) {
   }
 }
 
+absl::Status CheckPart(const PartOutput& part, int64_t num_paths, const OutputSelection& outputs,
+                       const ModelInfo& model) {
+  const int64_t row_bytes = model.hidden_size * VectorTypeBytes(outputs.vector_type);
+  CANOPY_RETURN_IF_ERROR(CheckSize("finite", part.finite.size(), num_paths));
+  if (!part.inner_finite.empty()) {
+    CANOPY_RETURN_IF_ERROR(CheckSize("inner_finite", part.inner_finite.size(), num_paths));
+  }
+  if (!part.unscored.empty()) {
+    CANOPY_RETURN_IF_ERROR(CheckSize("unscored", part.unscored.size(), num_paths));
+  }
+  CANOPY_RETURN_IF_ERROR(
+      CheckSize("scores", part.scores.size(), outputs.scores ? num_paths * model.num_labels : 0));
+  CANOPY_RETURN_IF_ERROR(
+      CheckSize("vectors", part.vectors.size(), outputs.vectors ? num_paths * row_bytes : 0));
+  CANOPY_RETURN_IF_ERROR(CheckSize("endpoints", part.endpoints.size(),
+                                   outputs.endpoints ? num_paths * model.hidden_size : 0));
+  CANOPY_RETURN_IF_ERROR(CheckTokens(part.tokens, num_paths, outputs));
+  return CheckValues(part.values, num_paths, outputs);
+}
+
 absl::Status MergePart(const PartOutput& part, int32_t first_row,
                        const std::vector<int32_t>& request_paths, ScoreResult& result) {
   const RequestRows rows{static_cast<size_t>(first_row), request_paths};
   const size_t part_rows = part.finite.size();
   if (part_rows < rows.first_row + request_paths.size()) {
-    return absl::InternalError(absl::StrCat("results of ", part_rows, " paths instead of ",
+    return absl::InternalError(absl::StrCat("a part of ", part_rows, " paths instead of ",
                                             rows.first_row + request_paths.size()));
   }
   const size_t num_labels = part.scores.size() / part_rows;
@@ -173,6 +262,8 @@ absl::Status MergePart(const PartOutput& part, int32_t first_row,
     const size_t row = rows.first_row + i;
     const auto path = static_cast<size_t>(request_paths[i]);
     result.finite[path] = part.finite[row];
+    result.inner_finite[path] = part.inner_finite.empty() ? 1 : part.inner_finite[row];
+    result.unscored[path] = part.unscored.empty() ? 0 : part.unscored[row];
     std::copy_n(part.scores.begin() + static_cast<std::ptrdiff_t>(row * num_labels), num_labels,
                 result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels));
     std::copy_n(part.endpoints.begin() + static_cast<std::ptrdiff_t>(row * hidden), hidden,
@@ -187,21 +278,18 @@ absl::Status MergePart(const PartOutput& part, int32_t first_row,
 
 void BlankUnscored(const OutputSelection& outputs, ScoreResult& result) {
   const ModelInfo& model = *result.model;
-  const auto num_labels = static_cast<size_t>(outputs.scores ? model.num_labels : 0);
-  const auto hidden = static_cast<size_t>(outputs.vectors ? model.hidden_size : 0);
-  const auto width = static_cast<size_t>(VectorTypeBytes(outputs.vector_type));
-  // A quiet NaN has its exponent and first mantissa bit set in all three types.
-  const uint32_t bits = outputs.vector_type == VectorType::kFloat32    ? 0x7fc00000U
-                        : outputs.vector_type == VectorType::kBFloat16 ? 0x7fc0U
-                                                                       : 0x7e00U;
+  const auto num_labels = static_cast<size_t>(model.num_labels);
+  const OutputSet asked = AskedOutputs(outputs);
+  result.inner_finite = {};
   for (size_t path = 0; path < result.finite.size(); ++path) {
-    if (result.finite[path] != 0) {
-      continue;
+    OutputSet& unscored = result.unscored[path];
+    unscored = result.finite[path] != 0 ? unscored & asked : asked;
+    if ((unscored & kScoresOutput) != 0) {
+      std::fill_n(result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels),
+                  num_labels, kNan);
     }
-    std::fill_n(result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels), num_labels,
-                kNan);
-    for (size_t column = 0; column < hidden; ++column) {
-      std::memcpy(&result.vectors[(path * hidden + column) * width], &bits, width);
+    if ((unscored & kVectorsOutput) != 0) {
+      BlankVector(path, outputs.vector_type, result);
     }
     BlankTokens(path, result);
   }

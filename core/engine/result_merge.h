@@ -15,14 +15,21 @@ namespace canopy {
 // Makes room for every path's results; what no part fills stays unscored. result.model is set.
 void ReserveResults(const ScoreJob& job, ScoreResult& result);
 
+// Checks every size in `part` against the `num_paths` paths of its plan and what was asked for.
+// INTERNAL with both numbers where one differs: the runner has a fault.
+absl::Status CheckPart(const PartOutput& part, int64_t num_paths, const OutputSelection& outputs,
+                       const ModelInfo& model);
+
 // Copies the results of a part's paths from `first_row` on, which may replace earlier ones.
-// `request_paths` are the request's indices of these paths. INTERNAL when the part's lists are not
-// those of its paths.
+// `request_paths` are the request's indices of these paths, all of them inside the part. The part
+// has passed CheckPart with the outputs that room was made for. INTERNAL when a path has another
+// number of per-token entries than in the request.
 absl::Status MergePart(const PartOutput& part, int32_t first_row,
                        const std::vector<int32_t>& request_paths, ScoreResult& result);
 
-// Gives every path that stayed unscored NaN in all its places, and -1 for token ids, whatever the
-// runner left there.
+// Adds all outputs to those that a path lacks where its hidden state is not finite. Then gives
+// every output that a path lacks NaN in all its places, and -1 for token ids, whatever the runner
+// left there.
 void BlankUnscored(const OutputSelection& outputs, ScoreResult& result);
 
 }  // namespace canopy

@@ -37,13 +37,32 @@ struct OutputSelection {
   int32_t top_logprobs = 0;  // most likely tokens at each position; 0 = none
   bool values = false;       // a one-label head at every token
   TokenScope scope = TokenScope::kCandidate;
-  float temperature = 1;  // of log-probs and entropy; > 0
+  float temperature = 1;  // of log-probs and entropy; its inverse is finite
 
   // Whether any of them reads the distribution that a token came from.
   bool distributions() const {
     return token_logprobs || entropy || vocab_range || top_logprobs > 0;
   }
 };
+
+// Outputs that one path may lack although the others of that path are fine: bits of an OutputSet.
+using OutputSet = uint8_t;
+inline constexpr OutputSet kVectorsOutput = 1 << 0;
+inline constexpr OutputSet kScoresOutput = 1 << 1;
+inline constexpr OutputSet kLogprobsOutput = 1 << 2;
+inline constexpr OutputSet kEntropyOutput = 1 << 3;
+inline constexpr OutputSet kVocabRangeOutput = 1 << 4;
+inline constexpr OutputSet kTopLogprobsOutput = 1 << 5;
+inline constexpr OutputSet kValuesOutput = 1 << 6;
+
+// The outputs that `outputs` asks for.
+inline OutputSet AskedOutputs(const OutputSelection& outputs) {
+  return static_cast<OutputSet>(
+      (outputs.vectors ? kVectorsOutput : 0) | (outputs.scores ? kScoresOutput : 0) |
+      (outputs.token_logprobs ? kLogprobsOutput : 0) | (outputs.entropy ? kEntropyOutput : 0) |
+      (outputs.vocab_range ? kVocabRangeOutput : 0) |
+      (outputs.top_logprobs > 0 ? kTopLogprobsOutput : 0) | (outputs.values ? kValuesOutput : 0));
+}
 
 // What was read from the distributions of scored tokens. A list that was not asked for is empty.
 struct TokenOutputs {
@@ -145,12 +164,15 @@ struct StageTimes {
 
 struct ScoreResult {
   std::shared_ptr<const ModelInfo> model;
-  // Paths in request order. A path that is not finite has NaN in all its places.
-  std::vector<float> scores;     // [paths, num_labels]; empty when not asked for
-  std::string vectors;           // [paths, hidden_size] in the type asked for; empty likewise
-  TokenOutputs tokens;           // entries are empty unless distributions() were asked for
-  ValueOutputs values;           // likewise for values
-  std::vector<uint8_t> finite;   // [paths]; 0 = unscored
+  // Paths in request order. An output that a path lacks has NaN in all its places, and -1 for ids.
+  std::vector<float> scores;    // [paths, num_labels]; empty when not asked for
+  std::string vectors;          // [paths, hidden_size] in the type asked for; empty likewise
+  TokenOutputs tokens;          // entries are empty unless distributions() were asked for
+  ValueOutputs values;          // likewise for values
+  std::vector<uint8_t> finite;  // [paths]; 0 = its last hidden state is not: it lacks everything
+  std::vector<OutputSet> unscored;  // [paths]; the outputs that each path lacks
+  // [paths]; as PartOutput has it. While the engine collects them, then empty.
+  std::vector<uint8_t> inner_finite;
   std::vector<float> endpoints;  // [paths, hidden_size] while the engine collects them, then empty
   PlanCounts counts;
   Route route;

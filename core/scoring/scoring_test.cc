@@ -30,19 +30,30 @@ TEST(EndpointVectorsTest, RoundsToTheTypeAskedFor) {
   }
 }
 
-TEST(EndpointVectorsTest, NormalizesInFloat32AndKeepsZeroRows) {
+TEST(EndpointVectorsTest, NormalizesInFloat32AndHasNoDirectionForZeroRows) {
   at::Tensor hidden = Values(4, 129).mul_(1e-3);
   hidden[2].zero_();
   const at::Tensor vectors = EndpointVectors(hidden, at::kFloat, true);
-  for (int64_t row = 0; row < 4; ++row) {
+  EXPECT_FALSE(FiniteRows(vectors)[2].item<bool>());
+  for (const int64_t row : {0, 1, 3}) {
     double sum = 0;
     for (int64_t column = 0; column < 129; ++column) {
       sum += std::pow(vectors[row][column].item<double>(), 2);
     }
-    EXPECT_NEAR(std::sqrt(sum), row == 2 ? 0 : 1, 1e-6);
+    EXPECT_NEAR(std::sqrt(sum), 1, 1e-6);
   }
   const double ratio = hidden[0][0].item<double>() / hidden[0][7].item<double>();
   EXPECT_NEAR(vectors[0][0].item<double>() / vectors[0][7].item<double>(), ratio, 1e-5);
+}
+
+// Their squares are 0 or infinite in float32.
+TEST(EndpointVectorsTest, NormalizesVerySmallAndVeryLargeRows) {
+  const at::Tensor hidden = Values(2, 129);
+  const at::Tensor expected = EndpointVectors(hidden, at::kFloat, true);
+  for (const double scale : {1e-30, 1e30}) {
+    const at::Tensor vectors = EndpointVectors(hidden.mul(scale), at::kFloat, true);
+    EXPECT_TRUE(vectors.allclose(expected, 1e-5, 1e-6)) << scale;
+  }
 }
 
 TEST(FiniteRowsTest, OneBadElementMarksItsRowOnly) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "ATen/ops/abs.h"
+#include "ATen/ops/amax.h"
 #include "ATen/ops/gelu.h"
 #include "ATen/ops/layer_norm.h"
 #include "ATen/ops/linear.h"
@@ -27,6 +29,8 @@ namespace {
 constexpr double kEmptySlotScore = -1e4;
 constexpr double kLayerNormEps = 1e-5;  // PyTorch's default
 constexpr double kScorerNormEps = 1e-6;
+// 256 squares of this size fit a float32.
+constexpr double kLargestProjection = 1e18;
 
 // Slots of one group: 64 MiB of vectors at hidden size 1,024.
 constexpr int64_t kMaxGroupSlots = 16'384;
@@ -101,11 +105,15 @@ at::Tensor SetHead::Layer(const SetLayerWeights& layer, const at::Tensor& x,
 
 at::Tensor SetHead::Score(const at::Tensor& vectors, const at::Tensor& mask) const {
   // Zeros rather than products with zero: an empty slot may hold NaN.
-  const at::Tensor present = mask.unsqueeze(2);
-  const at::Tensor clean = at::where(present, vectors, 0.0);
-  at::Tensor x = at::where(present, Apply(weights_.proj_in, clean), 0.0);
+  const at::Tensor clean = at::where(mask.unsqueeze(2), vectors, 0.0);
+  const at::Tensor projected = Apply(weights_.proj_in, clean);
+  // Attention would spread an overflow to every candidate of the question. It reads layer norms
+  // only, which are bounded as long as they can sum the squares of a row. NaN is below no limit.
+  const at::Tensor taking_part =
+      mask.logical_and(at::amax(at::abs(projected), 2).lt(kLargestProjection));
+  at::Tensor x = at::where(taking_part.unsqueeze(2), projected, 0.0);
   const at::Tensor key_mask =
-      mask.unsqueeze(1).unsqueeze(1).expand({-1, kSetHeads, mask.size(1), -1});
+      taking_part.unsqueeze(1).unsqueeze(1).expand({-1, kSetHeads, mask.size(1), -1});
   for (const SetLayerWeights& layer : weights_.layers) {
     x = Layer(layer, x, key_mask);
   }
@@ -113,7 +121,8 @@ at::Tensor SetHead::Score(const at::Tensor& vectors, const at::Tensor& mask) con
   const at::Tensor normed = at::rms_norm(representation, weights_.scorer_norm.sizes(),
                                          weights_.scorer_norm, kScorerNormEps);
   const at::Tensor scores = Apply(weights_.fc2, at::silu(Apply(weights_.fc1, normed))).squeeze(2);
-  return at::where(mask, scores, kEmptySlotScore);
+  const at::Tensor own = at::where(taking_part, scores, std::numeric_limits<double>::quiet_NaN());
+  return at::where(mask, own, kEmptySlotScore);
 }
 
 absl::StatusOr<std::vector<float>> SetHead::ScoreSets(const CandidateSets& sets) const {

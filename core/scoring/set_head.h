@@ -63,7 +63,8 @@ class SetHead {
 
   // vectors [questions, slots, hidden] float32 and mask [questions, slots] bool, true = a
   // candidate, on the head's device -> scores [questions, slots], -1e4 in empty slots, whose
-  // vectors may hold anything. Throws LibTorch's errors.
+  // vectors may hold anything. A candidate whose vector overflows in proj_in gets NaN, and the
+  // others get what they would get without it. Throws LibTorch's errors.
   at::Tensor Score(const at::Tensor& vectors, const at::Tensor& mask) const;
 
   // Scores [paths]; NaN for those left out. Runs questions in groups of bounded size, padded to the

@@ -149,6 +149,23 @@ TEST_F(SetHeadTest, WhatIsLeftOutChangesNothing) {
   EXPECT_TRUE(std::isnan(scores[1]) && std::isnan(scores[4]) && std::isnan(scores[5]));
 }
 
+// Attention would make the whole question NaN.
+TEST_F(SetHeadTest, AVectorThatOverflowsCostsItsOwnScoreAlone) {
+  Questions questions(&random_, {4, 2});
+  Questions without(&random_, {3, 2});
+  const auto begin = questions.vectors.begin();
+  std::copy_n(begin, kHidden, without.vectors.begin());
+  std::copy_n(begin + 2 * kHidden, 4 * kHidden, without.vectors.begin() + kHidden);
+  const std::vector<float> expected = Scores(without);
+  // The first overflows in proj_in, the second in the squares of the layer norm behind it.
+  for (const float large : {3e38F, 1e25F}) {
+    std::fill_n(begin + kHidden, kHidden, large);
+    const std::vector<float> scores = Scores(questions);
+    EXPECT_TRUE(std::isnan(scores[1]));
+    ExpectNear({scores[0], scores[2], scores[3], scores[4], scores[5]}, expected);
+  }
+}
+
 TEST_F(SetHeadTest, EmptySlotsScoreFarBelow) {
   const at::Tensor vectors = at::ones({2, 3, kHidden});
   const at::Tensor mask = at::tensor({1, 1, 0, 1, 0, 0}).view({2, 3}).to(at::kBool);

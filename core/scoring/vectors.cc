@@ -4,30 +4,31 @@
 
 #include "ATen/ops/abs.h"
 #include "ATen/ops/amax.h"
+#include "ATen/ops/amin.h"
 #include "ATen/ops/linalg_vector_norm.h"
 
 namespace canopy {
 namespace {
 
-// Far below the norm of any row that is not zero.
-constexpr double kSmallestNorm = 1e-30;
+// Divided by their largest magnitude first: the squares of very large or very small elements leave
+// float32's range. 0 / 0 makes a row of zeros NaN.
+at::Tensor Normalize(const at::Tensor& vectors) {
+  const at::Tensor scaled = vectors.div(at::amax(at::abs(vectors), 1, /*keepdim=*/true));
+  return scaled.div(at::linalg_vector_norm(scaled, 2, at::IntArrayRef{1}, /*keepdim=*/true));
+}
 
 }  // namespace
 
 at::Tensor EndpointVectors(const at::Tensor& hidden, at::ScalarType type, bool normalize) {
-  at::Tensor vectors = hidden;
-  if (normalize) {
-    vectors = vectors.to(at::kFloat);
-    const at::Tensor norms =
-        at::linalg_vector_norm(vectors, 2, at::IntArrayRef{1}, /*keepdim=*/true);
-    vectors = vectors.div(norms.clamp_min(kSmallestNorm));
-  }
+  const at::Tensor vectors = normalize ? Normalize(hidden.to(at::kFloat)) : hidden;
   return vectors.to(type).contiguous();
 }
 
-// The largest magnitude of a row with a NaN is NaN, which is not below infinity.
+// The extremes of a row with a NaN are NaN. The magnitudes of all elements would be a second array
+// of the size of `rows`.
 at::Tensor FiniteRows(const at::Tensor& rows) {
-  return at::amax(at::abs(rows), 1).lt(std::numeric_limits<double>::infinity());
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return at::amax(rows, 1).lt(kInfinity).logical_and_(at::amin(rows, 1).gt(-kInfinity));
 }
 
 }  // namespace canopy

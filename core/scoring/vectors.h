@@ -7,8 +7,9 @@
 namespace canopy {
 
 // hidden [paths, hidden size] in any float type -> the same rows in `type`, contiguous, on the same
-// device. With `normalize`, rows have L2 norm 1, computed in float32 before the last rounding; a
-// row of zeros stays zero. Throws LibTorch's errors.
+// device. With `normalize`, rows have L2 norm 1, computed in float32 before the last rounding,
+// however small or large their elements; a row of zeros has no direction and becomes NaN. Throws
+// LibTorch's errors.
 at::Tensor EndpointVectors(const at::Tensor& hidden, at::ScalarType type, bool normalize);
 
 // rows [paths, n] in any float type -> [paths] bool: every element is finite. Throws LibTorch's

@@ -163,7 +163,11 @@ std::vector<ErrorCase> KindCases() {
 std::vector<ErrorCase> OptionCases() {
   return {
       {"temperature 0", [](auto* r) { r->mutable_outputs()->set_temperature(0); },
-       Code::INVALID_ARGUMENT, "outputs.temperature", "0 is not above 0 and at most 100"},
+       Code::INVALID_ARGUMENT, "outputs.temperature", "0 is not at least 1e-30 and at most 100"},
+      {"temperature 1e-38", [](auto* r) { r->mutable_outputs()->set_temperature(1e-38F); },
+       Code::INVALID_ARGUMENT, "outputs.temperature", "1e-38 is not at least 1e-30"},
+      {"temperature below 1e-30", [](auto* r) { r->mutable_outputs()->set_temperature(9e-31F); },
+       Code::INVALID_ARGUMENT, "outputs.temperature", "9e-31 is not at least 1e-30"},
       {"temperature negative", [](auto* r) { r->mutable_outputs()->set_temperature(-1); },
        Code::INVALID_ARGUMENT, "outputs.temperature", "-1 is not"},
       {"temperature above 100", [](auto* r) { r->mutable_outputs()->set_temperature(100.5F); },

@@ -242,6 +242,68 @@ void AppendTokens(const TreePlan& plan, const Slots& slots, const OutputSelectio
   }
 }
 
+// Finds the paths that hold a token.
+struct PoisonedPaths {
+  const TreePlan& plan;
+  const Slots& slots;
+  int32_t token;
+
+  bool Has(size_t path) const {
+    for (int32_t slot = plan.endpoints[path]; slot >= 0; slot = slots.parent[slot]) {
+      if (plan.grid.token_ids[slot] == token) {
+        return true;
+      }
+    }
+    return false;
+  }
+};
+
+// The last number of each path's row in a list of `paths` equal rows.
+void SpoilRow(size_t path, size_t num_paths, std::vector<float>* list) {
+  if (!list->empty()) {
+    (*list)[(path + 1) * (list->size() / num_paths) - 1] = kNan;
+  }
+}
+
+void SpoilEntries(const TokenEntries& entries, size_t path, std::vector<float>* list) {
+  if (!list->empty() && entries.offsets[path + 1] > entries.offsets[path]) {
+    const size_t width = list->size() / static_cast<size_t>(entries.size());
+    (*list)[static_cast<size_t>(entries.offsets[path + 1]) * width - 1] = kNan;
+  }
+}
+
+// Puts a NaN into each output that a path lacks, as the overflow does that it stands for.
+void SpoilOutputs(PartOutput* output) {
+  const size_t num_paths = output->finite.size();
+  TokenOutputs& tokens = output->tokens;
+  for (size_t path = 0; path < num_paths; ++path) {
+    const OutputSet unscored = output->unscored[path];
+    if ((unscored & kScoresOutput) != 0) {
+      SpoilRow(path, num_paths, &output->scores);
+    }
+    if ((unscored & kVectorsOutput) != 0) {
+      // All bits set are a NaN in each type.
+      const size_t row_bytes = output->vectors.size() / num_paths;
+      output->vectors.replace(path * row_bytes, row_bytes, row_bytes, '\xff');
+    }
+    if ((unscored & kLogprobsOutput) != 0) {
+      SpoilEntries(tokens.entries, path, &tokens.logprobs);
+    }
+    if ((unscored & kEntropyOutput) != 0) {
+      SpoilEntries(tokens.entries, path, &tokens.entropy);
+    }
+    if ((unscored & kVocabRangeOutput) != 0) {
+      SpoilEntries(tokens.entries, path, &tokens.max_logit);
+    }
+    if ((unscored & kTopLogprobsOutput) != 0) {
+      SpoilEntries(tokens.entries, path, &tokens.top_logprobs);
+    }
+    if ((unscored & kValuesOutput) != 0) {
+      SpoilEntries(output->values.entries, path, &output->values.values);
+    }
+  }
+}
+
 }  // namespace
 
 FakeDistribution FakeDistributionAfter(absl::Span<const int32_t> context, float temperature) {
@@ -298,6 +360,12 @@ void FakeControls::PoisonToken(int32_t token) {
   poison_token = token;
 }
 
+void FakeControls::PoisonOutputs(int32_t token, OutputSet outputs) {
+  MutexLock lock(&mutex);
+  output_poison_token = token;
+  poisoned_outputs = outputs;
+}
+
 void FakeControls::LimitSlots(int64_t slots) {
   MutexLock lock(&mutex);
   max_slots = slots;
@@ -337,12 +405,16 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
   controls_->gate.Pass();
   const auto begin = std::chrono::steady_clock::now();
   int32_t poison_token = -1;
+  int32_t output_poison_token = -1;
+  OutputSet poisoned_outputs = 0;
   absl::Duration run_time;
   {
     MutexLock lock(&controls_->mutex);
     const int64_t forward = controls_->num_forwards++;
     run_time = controls_->forward_time + plan.computed_tokens() * controls_->slot_time;
     poison_token = controls_->poison_token;
+    output_poison_token = controls_->output_poison_token;
+    poisoned_outputs = controls_->poisoned_outputs;
     CANOPY_RETURN_IF_ERROR(controls_->failure);
     if (plan.backend == controls_->failing_backend) {
       return absl::FailedPreconditionError(
@@ -392,6 +464,13 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
   }
   if (outputs.distributions() || outputs.values) {
     AppendTokens(plan, slots, outputs, &output);
+  }
+  if (output_poison_token >= 0) {
+    PoisonedPaths poisoned = {plan, slots, output_poison_token};
+    for (size_t path = 0; path < output.finite.size(); ++path) {
+      output.unscored.push_back(poisoned.Has(path) ? poisoned_outputs & AskedOutputs(outputs) : 0);
+    }
+    SpoilOutputs(&output);
   }
   return output;
 }

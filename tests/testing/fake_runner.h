@@ -57,6 +57,9 @@ struct FakeControls {
   // A path with this token is not finite, and on a forest it spoils its whole row, as a masked
   // softmax does. -1 = none.
   void PoisonToken(int32_t token) ABSL_LOCKS_EXCLUDED(mutex);
+  // Of a path with `token`, each output of `outputs` is not finite, and its hidden states are: what
+  // an overflow in a head does. -1 = none.
+  void PoisonOutputs(int32_t token, OutputSet outputs) ABSL_LOCKS_EXCLUDED(mutex);
   // Forwards of more slots find no device memory. 0 = no limit.
   void LimitSlots(int64_t slots) ABSL_LOCKS_EXCLUDED(mutex);
   // Of the forwards from now on, `count` find no device memory after `first` that do.
@@ -73,6 +76,8 @@ struct FakeControls {
 
   mutable Mutex mutex;
   int32_t poison_token ABSL_GUARDED_BY(mutex) = -1;
+  int32_t output_poison_token ABSL_GUARDED_BY(mutex) = -1;
+  OutputSet poisoned_outputs ABSL_GUARDED_BY(mutex) = 0;
   int64_t max_slots ABSL_GUARDED_BY(mutex) = 0;
   int64_t first_without_memory ABSL_GUARDED_BY(mutex) = 0;  // of num_forwards
   int64_t end_without_memory ABSL_GUARDED_BY(mutex) = 0;
