@@ -8,6 +8,7 @@
 #include "client/answer_check.h"
 #include "client/channel.h"
 #include "client/error_details.h"
+#include "client/token_forms.h"
 #include "google/protobuf/wrappers.pb.h"
 #include "grpc/support/time.h"
 #include "grpcpp/completion_queue.h"
@@ -79,6 +80,11 @@ absl::StatusOr<Response> Client::Call(Stub& stub, Method<Stub, Request, Response
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
                                                 const CallOptions& options) {
+  if (HasRaw64(request)) {
+    v1::ScoreRequest narrowed = request;
+    const absl::Status status = NarrowRaw64(&narrowed);
+    return status.ok() ? Score(narrowed, options) : status;
+  }
   absl::StatusOr<v1::ScoreResponse> response =
       Call(*stub_, &v1::Scorer::Stub::Score, request, options);
   if (response.ok()) {
@@ -121,6 +127,11 @@ absl::StatusOr<std::unique_ptr<ScoreStream>> Client::OpenStream(const ScoreStrea
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request,
                                                     const CallOptions& options) {
+  if (HasRaw64(request.request())) {
+    v1::ExplainRequest narrowed = request;
+    const absl::Status status = NarrowRaw64(narrowed.mutable_request());
+    return status.ok() ? Explain(narrowed, options) : status;
+  }
   absl::StatusOr<v1::ExplainResponse> response =
       Call(*stub_, &v1::Scorer::Stub::Explain, request, options);
   if (response.ok()) {

@@ -5,8 +5,10 @@
 // deadline; a server that sends grpc-retry-pushback-ms sets the delay itself or, with -1, ends the
 // retries. Calls are pure, so repeating one is safe.
 //
-// Errors: RESOURCE_EXHAUSTED for a request over max_request_bytes and INVALID_ARGUMENT for a
-// traceparent that is none (nothing is sent); DATA_LOSS for
+// Tokens in TokenIds.raw64 are sent as raw (client/token_forms.h), which every server reads.
+//
+// Errors: RESOURCE_EXHAUSTED for a request over max_request_bytes, INVALID_ARGUMENT for a
+// traceparent that is none and for raw64 that cannot be narrowed (nothing is sent); DATA_LOSS for
 // an answer that does not fit the request; otherwise the server's code with its details
 // (client/error_details.h), UNAVAILABLE when there is no server, DEADLINE_EXCEEDED.
 #ifndef CLIENT_CLIENT_H_

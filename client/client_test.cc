@@ -40,6 +40,15 @@ TEST(ClientOptionsTest, TargetsHaveAPortOrAnotherScheme) {
 
 using ::testing::HasSubstr;
 
+// SampleRequest with its first prefix, 5 6, as the bytes of an int64 array.
+v1::ScoreRequest SampleRequestOfInt64() {
+  v1::ScoreRequest request = SampleRequest();
+  v1::TokenIds* prefix = request.mutable_questions(0)->mutable_prefix();
+  prefix->Clear();
+  prefix->set_raw64(std::string("\5\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0", 16));
+  return request;
+}
+
 class ClientTest : public ::testing::Test {
  protected:
   ClientTest() {
@@ -382,6 +391,52 @@ TEST(ClientOptionsTest, NamesTheWrongOption) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << each.option;
     EXPECT_THAT(std::string(status.message()), HasSubstr(each.option));
   }
+}
+
+// A server that does not know raw64 would ignore the field, and score other paths.
+TEST_F(ClientTest, SendsInt64TokensAsInt32WhichEveryServerReads) {
+  std::string sent;
+  std::string sent_raw64;
+  server_.score = [&](grpc::ServerContext* /*context*/, const v1::ScoreRequest& request,
+                      v1::ScoreResponse* response) {
+    sent = request.questions(0).prefix().raw();
+    sent_raw64 = request.questions(0).prefix().raw64();
+    *response = SampleResponse();
+    return grpc::Status::OK;
+  };
+  server_.explain = [&](grpc::ServerContext* /*context*/, const v1::ExplainRequest& request,
+                        v1::ExplainResponse* response) {
+    sent = request.request().questions(0).prefix().raw();
+    sent_raw64 = request.request().questions(0).prefix().raw64();
+    *response = SampleExplanation();
+    return grpc::Status::OK;
+  };
+  const auto client = *Client::Create(options_);
+  const std::string narrowed("\5\0\0\0\6\0\0\0", 8);
+  const auto response = client->Score(SampleRequestOfInt64());
+  EXPECT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(sent, narrowed);
+  EXPECT_EQ(sent_raw64, "");
+  sent.clear();
+  v1::ExplainRequest explain;
+  *explain.mutable_request() = SampleRequestOfInt64();
+  const auto explained = client->Explain(explain);
+  EXPECT_TRUE(explained.ok()) << explained.status();
+  EXPECT_EQ(sent, narrowed);
+  EXPECT_EQ(sent_raw64, "");
+}
+
+TEST_F(ClientTest, RefusesInt64TokensThatInt32CannotHoldBeforeSending) {
+  v1::ScoreRequest request = SampleRequest();
+  v1::TokenIds* tokens = request.mutable_questions(1)->mutable_candidates(0)->mutable_tokens();
+  tokens->Clear();
+  tokens->set_raw64(std::string(8, '\xff'));
+  const auto client = *Client::Create(options_);
+  const absl::Status status = client->Score(request).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(status.message(),
+              HasSubstr("questions[1].candidates[0].tokens: token -1 at index 0"));
+  EXPECT_EQ(server_.num_calls(), 0);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "client/answer_check.h"
 #include "client/error_details.h"
 #include "client/message_stream.h"
+#include "client/token_forms.h"
 #include "grpc/support/time.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/client_context.h"
@@ -64,7 +65,10 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
 
   // False where it would have to wait and may not.
   bool Send(v1::ScoreRequest request, Callback done, bool may_wait) {
-    absl::Status problem = CheckSize(request);
+    absl::Status problem = NarrowRaw64(&request);
+    if (problem.ok()) {
+      problem = CheckSize(request);
+    }
     if (problem.ok()) {
       absl::MutexLock lock(&mutex_);
       if (may_wait) {

@@ -64,9 +64,10 @@ class ScoreStream {
   ScoreStream& operator=(const ScoreStream&) = delete;
 
   // Sends `request`; waits first while as many as allowed are unanswered. An empty request_id is
-  // filled in. Without sending: INVALID_ARGUMENT for a request_id that is in flight,
-  // RESOURCE_EXHAUSTED for a request over max_request_bytes, FAILED_PRECONDITION after Finish, and
-  // the stream's error once it has ended.
+  // filled in, and raw64 is sent as raw (client/token_forms.h). Without sending: INVALID_ARGUMENT
+  // for a request_id that is in flight or raw64 that cannot be narrowed, RESOURCE_EXHAUSTED for a
+  // request over max_request_bytes, FAILED_PRECONDITION after Finish, and the stream's error once
+  // it has ended.
   void Send(v1::ScoreRequest request, Callback done);
   std::future<Answer> Send(v1::ScoreRequest request);
   // As Send; false, and nothing happens, where that would wait.

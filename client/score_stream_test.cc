@@ -437,5 +437,27 @@ TEST_F(ScoreStreamTest, ADeadServerIsUnavailable) {
   EXPECT_EQ(client_->OpenStream().status().code(), Code::kUnavailable);
 }
 
+TEST_F(ScoreStreamTest, SendsInt64TokensAsInt32WhichEveryServerReads) {
+  server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& request,
+                     v1::ScoreResponse* response) {
+    EXPECT_EQ(request.questions(0).prefix().raw(), std::string("\5\0\0\0\6\0\0\0", 8));
+    EXPECT_EQ(request.questions(0).prefix().raw64(), "");
+    *response = Response(request.request_id());
+    return grpc::Status::OK;
+  };
+  const auto stream = Open();
+  v1::ScoreRequest request = Request("int64");
+  request.mutable_questions(0)->mutable_prefix()->Clear();
+  request.mutable_questions(0)->mutable_prefix()->set_raw64(
+      std::string("\5\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0", 16));
+  const Answer answer = stream->Send(request).get();
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  request.set_request_id("cut off");
+  request.mutable_questions(0)->mutable_prefix()->set_raw64("1234567");
+  EXPECT_EQ(stream->Send(request).get().status().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(server_.num_calls(), 1);
+}
+
 }  // namespace
 }  // namespace canopy::client

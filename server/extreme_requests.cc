@@ -29,6 +29,9 @@ constexpr char kPrefix = 0x12;
 constexpr char kCandidate = 0x1a;
 constexpr char kTokens = 0x12;
 constexpr char kIds = 0x0a;
+constexpr char kRaw = 0x12;
+constexpr char kRaw64 = 0x1a;
+
 std::string PrefixOfOne() { return Message(kPrefix, Message(kIds, "\x01")); }
 
 std::string SmallestCandidate() { return Message(kCandidate, ""); }
@@ -55,6 +58,15 @@ std::vector<SampleRequest> LegalRequests() {
        Repeat(Message(kQuestion, PrefixOfOne() + SmallestCandidate()), 4'096)},
       {"as many one-byte tokens as allowed",
        Repeat(Message(kQuestion, Repeat(candidate, 16)), 131)},
+      {"as many int64 tokens as a message of 16 MiB has",
+       Repeat(Message(kQuestion,
+                      Message(kCandidate,
+                              Message(kTokens, Message(kRaw64, std::string(16'000, '\0'))))),
+              1'048)},
+      {"the smallest int64 candidates",
+       Message(kQuestion,
+               Repeat(Message(kCandidate, Message(kTokens, Message(kRaw64, std::string(8, '\0')))),
+                      65'536))},
       {"one token", Message(kQuestion, PrefixOfOne() + SmallestCandidate())},
   };
 }
@@ -76,6 +88,23 @@ std::vector<SampleRequest> HostileRequests() {
        Message(kQuestion, Message(kPrefix, Message(kIds, std::string(16 << 20, '\1'))))},
       {"tokens outside the vocabulary",
        Message(kQuestion, Message(kPrefix, Message(kIds, std::string(4 << 20, '\x7f'))))},
+      {"too many int64 tokens",
+       Message(kQuestion, Message(kPrefix, Message(kRaw64, std::string(40 << 20, '\0'))))},
+      {"int64 tokens of which the last is outside the vocabulary",
+       Message(kQuestion, Message(kPrefix, Message(kRaw64, std::string((32 << 20) - 8, '\0') +
+                                                               std::string(8, '\x7f'))))},
+      {"int64 tokens, cut off",
+       Message(kQuestion, Message(kPrefix, Message(kRaw64, std::string((32 << 20) - 1, '\0'))))},
+      {"int64 tokens, one at a time",
+       Message(kQuestion,
+               Message(kPrefix, Repeat(Message(kRaw64, std::string(8, '\1')), 3 << 20)))},
+      {"tokens in all forms, again and again",
+       Message(kQuestion, Message(kPrefix, Repeat(Message(kIds, "\x01") + Message(kRaw, "\x01") +
+                                                      Message(kRaw64, "\x01"),
+                                                  4 << 20)))},
+      {"int64 arrays sent as int32, too long",
+       Message(kQuestion, Message(kPrefix, Message(kRaw, Repeat(std::string("\1\0\0\0\0\0\0\0", 8),
+                                                                2 << 20))))},
       {"unpacked tokens", Message(kQuestion, Message(kPrefix, Repeat("\x08\x01", 4 << 20)))},
       {"too many unpacked tokens",
        Message(kQuestion, Message(kPrefix, Repeat("\x08\x01", 8 << 20)))},

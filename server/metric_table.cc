@@ -147,6 +147,11 @@ std::vector<MetricDeclaration> ServerMetrics() {
             "connections", "Connections turned away for want of descriptors."),
       Plain(Metric::kStalledCalls, "canopy_stalled_calls_total", kCounter, "calls",
             "Calls cut because their client did not take what was written."),
+      Plain(
+          Metric::kSuspiciousRawRequests, "canopy_suspicious_raw_requests_total", kCounter,
+          "requests",
+          "Requests with a `raw` of which every second value is zero: most likely the bytes of an "
+          "int64 array, which are other tokens."),
       Plain(Metric::kMemoryUsed, "canopy_memory_used_bytes", kGauge, "bytes",
             "Host memory that counts against the process's limit; 0 without one."),
       Plain(Metric::kMemoryLimit, "canopy_memory_limit_bytes", kGauge, "bytes",

@@ -53,6 +53,7 @@ enum class Metric {
   kBuildInfo,
   kRefusedConnections,
   kStalledCalls,
+  kSuspiciousRawRequests,
   kMemoryUsed,
   kMemoryLimit,
   kRequestMemory,

@@ -62,6 +62,12 @@ void Metrics::StalledCallCut() {
   }
 }
 
+void Metrics::SuspiciousRawRequest() {
+  if (enabled_) {
+    registry_.counter(Metric::kSuspiciousRawRequests).Increment();
+  }
+}
+
 void Metrics::ObserveStage(Metric metric, double milliseconds, size_t label) {
   registry_.histogram(metric, label).Observe(milliseconds / kMillisecondsPerSecond);
 }

@@ -66,6 +66,8 @@ class Metrics {
   void ConnectionRefused();
   // A call was cut because its client did not take what was written.
   void StalledCallCut();
+  // A request's TokenIds.raw looks like the bytes of an int64 array.
+  void SuspiciousRawRequest();
   void Observe(const ScoreObservation& observation);
   // A forward has run. `max_batch_tokens` is what it may compute.
   void ObserveForward(const ForwardRecord& forward, int64_t max_batch_tokens);

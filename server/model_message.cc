@@ -33,6 +33,9 @@ v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
   model.set_vocabulary_hash(info.vocabulary_hash);
   model.set_build(kVersion);
   model.set_num_labels(static_cast<uint64_t>(info.num_labels));
+  for (const char* form : {"ids", "raw", "raw64"}) {
+    model.add_token_forms(form);
+  }
   return model;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -14,7 +15,7 @@
 #include "server/kind_rules.h"
 
 #ifndef ABSL_IS_LITTLE_ENDIAN
-#error "TokenIds.raw is copied as it stands: it needs a little-endian host"
+#error "TokenIds.raw and raw64 are copied as they stand: they need a little-endian host"
 #endif
 
 namespace canopy::server {
@@ -24,11 +25,23 @@ using Question = v1::Question;
 using Candidate = v1::Candidate;
 using TokenIds = v1::TokenIds;
 
-// A TokenIds that may come in several pieces: `ids` add up, the last `raw` stands.
+constexpr size_t kMinSuspiciousBytes = 8 * sizeof(int32_t);
+
+// A TokenIds that may come in several pieces: `ids` add up, the last `raw` and `raw64` stand.
 struct TokenPieces {
   int64_t begin = 0;  // of the ids in PathBatch::tokens
   absl::string_view raw;
+  absl::string_view raw64;
 };
+
+// Names the forms of a TokenIds that are set, of which there are at least two.
+std::string SetFormsText(bool has_ids, const TokenPieces& pieces) {
+  if (has_ids && !pieces.raw.empty() && !pieces.raw64.empty()) {
+    return "ids, raw and raw64 are all set";
+  }
+  return absl::StrCat(has_ids ? "ids" : "raw", " and ", pieces.raw64.empty() ? "raw" : "raw64",
+                      " are both set");
+}
 
 struct FinishedTokens {
   TokenSpan span;
@@ -152,7 +165,7 @@ class QuestionDecoder {
   }
 
   TokenPieces BeginTokens() const {
-    return {static_cast<int64_t>(decoded_.batch.tokens.size()), {}};
+    return {static_cast<int64_t>(decoded_.batch.tokens.size()), {}, {}};
   }
 
   // Tokens that come one at a time are gathered first: the vector would be slower to add to.
@@ -178,6 +191,8 @@ class QuestionDecoder {
         }
       } else if (field.IsBytes(TokenIds::kRawFieldNumber)) {
         pieces->raw = field.bytes;
+      } else if (field.IsBytes(TokenIds::kRaw64FieldNumber)) {
+        pieces->raw64 = field.bytes;
       }
       if (num_single == single.size()) {
         flush();
@@ -197,23 +212,88 @@ class QuestionDecoder {
   FinishedTokens FinishTokens(const TokenPieces& pieces, absl::string_view field) {
     std::vector<int32_t>& tokens = decoded_.batch.tokens;
     const auto begin = static_cast<size_t>(pieces.begin);
+    const bool has_ids = tokens.size() > begin;
     FinishedTokens finished;
-    if (!pieces.raw.empty()) {
-      if (tokens.size() > begin) {
-        Violate(field, "ids and raw are both set");
-        finished.complete = false;
-      } else if (pieces.raw.size() % sizeof(int32_t) != 0) {
-        Violate(absl::StrCat(field, ".raw"),
-                absl::StrCat(pieces.raw.size(), " bytes are not a multiple of 4"));
-        finished.complete = false;
-      } else {
-        tokens.resize(begin + pieces.raw.size() / sizeof(int32_t));
-        std::memcpy(&tokens[begin], pieces.raw.data(), pieces.raw.size());
-      }
+    if ((has_ids ? 1 : 0) + (pieces.raw.empty() ? 0 : 1) + (pieces.raw64.empty() ? 0 : 1) > 1) {
+      Violate(field, SetFormsText(has_ids, pieces));
+      finished.complete = false;
+    } else if (!pieces.raw.empty()) {
+      finished.complete = AddRaw(pieces.raw, field);
+    } else if (!pieces.raw64.empty()) {
+      finished.complete = AddRaw64(pieces.raw64, field);
     }
     finished.span = {pieces.begin, static_cast<int32_t>(tokens.size() - begin)};
-    CheckVocabulary(finished.span, field);
+    if (pieces.raw64.empty()) {
+      CheckVocabulary(finished.span, field);
+    }
     return finished;
+  }
+
+  // Returns false, after a violation, if the bytes are no whole number of values of `size` bytes.
+  bool CheckRawSize(absl::string_view bytes, size_t size, std::string field) {
+    if (bytes.size() % size != 0) {
+      Violate(field, absl::StrCat(bytes.size(), " bytes are not a multiple of ", size));
+      return false;
+    }
+    return true;
+  }
+
+  bool AddRaw(absl::string_view raw, absl::string_view field) {
+    if (!CheckRawSize(raw, sizeof(int32_t), absl::StrCat(field, ".raw"))) {
+      return false;
+    }
+    std::vector<int32_t>& tokens = decoded_.batch.tokens;
+    const size_t begin = tokens.size();
+    tokens.resize(begin + raw.size() / sizeof(int32_t));
+    std::memcpy(&tokens[begin], raw.data(), raw.size());
+    if (LooksLikeInt64(raw) && decoded_.suspicious_raw.empty()) {
+      decoded_.suspicious_raw = absl::StrCat(PlaceOf(field), ".raw");
+    }
+    return true;
+  }
+
+  // Checks the tokens against the vocabulary before they are narrowed, since narrowing could turn a
+  // wrong one into a valid one.
+  bool AddRaw64(absl::string_view raw64, absl::string_view field) {
+    if (!CheckRawSize(raw64, sizeof(int64_t), absl::StrCat(field, ".raw64"))) {
+      return false;
+    }
+    std::vector<int32_t>& tokens = decoded_.batch.tokens;
+    const size_t begin = tokens.size();
+    const size_t count = raw64.size() / sizeof(int64_t);
+    tokens.resize(begin + count);
+    // Negative tokens are large as unsigned.
+    uint64_t largest = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t token = Raw64At(raw64, i);
+      largest = std::max(largest, token);
+      tokens[begin + i] = static_cast<int32_t>(token);
+    }
+    if (IsToken(largest)) {
+      return true;
+    }
+    size_t first = 0;
+    while (IsToken(Raw64At(raw64, first))) {
+      ++first;
+    }
+    Violate(field, OutsideVocabulary(static_cast<int64_t>(Raw64At(raw64, first)), first));
+    return true;
+  }
+
+  static uint64_t Raw64At(absl::string_view raw64, size_t index) {
+    uint64_t token = 0;
+    std::memcpy(&token, raw64.data() + index * sizeof(token), sizeof(token));
+    return token;
+  }
+
+  bool IsToken(uint64_t token) const {
+    return token <= std::numeric_limits<int32_t>::max() &&
+           static_cast<int64_t>(token) < limits_.vocab_size;
+  }
+
+  std::string OutsideVocabulary(int64_t token, size_t index) const {
+    return absl::StrCat("token ", token, " at index ", index, " is outside the vocabulary of ",
+                        limits_.vocab_size);
   }
 
   void CheckVocabulary(const TokenSpan& span, absl::string_view field) {
@@ -228,8 +308,7 @@ class QuestionDecoder {
     }
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (static_cast<uint32_t>(tokens[i]) >= limits_.vocab_size) {
-        Violate(field, absl::StrCat("token ", tokens[i], " at index ", i,
-                                    " is outside the vocabulary of ", limits_.vocab_size));
+        Violate(field, OutsideVocabulary(tokens[i], i));
         return;
       }
     }
@@ -252,17 +331,21 @@ class QuestionDecoder {
     return IsValidUtf8(bytes);
   }
 
-  // `field` below the current question, or below the current candidate for kCandidateTokens.
+  // `field` is below the current question, or below the current candidate for kCandidateTokens.
   void Violate(absl::string_view field, std::string description) {
     if (violations_->full()) {
       return;
     }
+    violations_->Add(PlaceOf(field), std::move(description));
+  }
+
+  std::string PlaceOf(absl::string_view field) const {
     std::string place = absl::StrCat("questions[", question_, "]");
     if (absl::StartsWith(field, kCandidateTokens)) {
       absl::StrAppend(&place, ".candidates[", candidate_, "]");
     }
     absl::StrAppend(&place, field);
-    violations_->Add(std::move(place), std::move(description));
+    return place;
   }
 
   static constexpr absl::string_view kCandidateTokens = ".tokens";
@@ -280,6 +363,22 @@ class QuestionDecoder {
 };
 
 }  // namespace
+
+bool LooksLikeInt64(absl::string_view raw) {
+  if (raw.size() < kMinSuspiciousBytes || raw.size() % sizeof(int64_t) != 0) {
+    return false;
+  }
+  uint32_t any_low_bits = 0;
+  for (size_t at = 0; at < raw.size(); at += sizeof(int64_t)) {
+    uint32_t halves[2];
+    std::memcpy(halves, raw.data() + at, sizeof(halves));
+    if (halves[1] != 0) {
+      return false;
+    }
+    any_low_bits |= halves[0];
+  }
+  return any_low_bits != 0;
+}
 
 absl::StatusOr<DecodedQuestions> DecodeQuestions(absl::string_view message,
                                                  const RequestCounts& counts,

@@ -7,6 +7,7 @@
 #define SERVER_REQUEST_DECODER_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,7 +33,15 @@ struct DecodedQuestions {
   std::vector<TextSpan> question_ids;   // [questions]
   std::vector<TextSpan> candidate_ids;  // [paths]
   std::vector<int32_t> kinds;           // [questions], canopy.v1.QuestionKind as sent
+  // The first field that LooksLikeInt64 is true of, as `questions[0].prefix.raw`; '' if there is
+  // none.
+  std::string suspicious_raw;
 };
+
+// Returns true if `raw`, the bytes of a TokenIds.raw, is most likely an int64 array whose bytes
+// were sent as they are: at least 8 values, an even number of them, of which every second is zero
+// while the others are not all zero. Linear, and ends at the first value that says otherwise.
+bool LooksLikeInt64(absl::string_view raw);
 
 // What tokens are checked against.
 struct TokenLimits {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <random>
 #include <set>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "canopy/v1/scorer.pb.h"
 #include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/unknown_field_set.h"
@@ -92,7 +92,18 @@ class RandomRequest {
       }
       tokens->set_raw(raw);
     }
-    if (tokens->raw().empty() || Chance(12)) {
+    if (Chance(12)) {
+      tokens->set_raw64(std::string(static_cast<size_t>(Below(18)), '\1'));
+    } else if (Chance(4) && (tokens->raw().empty() || Chance(4))) {
+      std::string raw64;
+      for (int i = Below(6); i > 0; --i) {
+        // Some are valid only once they are narrowed.
+        const int64_t token = Token() + (Chance(30) ? int64_t{1} << (32 + Below(31)) : 0);
+        raw64.append(reinterpret_cast<const char*>(&token), sizeof(token));
+      }
+      tokens->set_raw64(raw64);
+    }
+    if ((tokens->raw().empty() && tokens->raw64().empty()) || Chance(12)) {
       for (int i = Below(8); i > 0; --i) {
         tokens->add_ids(static_cast<uint32_t>(Token()));
       }
@@ -145,28 +156,53 @@ class RandomRequest {
   std::mt19937 random_;
 };
 
-// The tokens of one TokenIds by the contract; nothing when it is refused.
-std::optional<std::vector<int32_t>> TokensOf(const v1::TokenIds& tokens) {
-  if (!tokens.raw().empty() && (tokens.ids_size() > 0 || tokens.raw().size() % 4 != 0)) {
-    return std::nullopt;
-  }
-  std::vector<int32_t> values(tokens.ids().begin(), tokens.ids().end());
-  if (!tokens.raw().empty()) {
-    values.resize(tokens.raw().size() / 4);
-    std::memcpy(values.data(), tokens.raw().data(), tokens.raw().size());
+// Reads little-endian values byte by byte.
+template <typename Integer>
+std::vector<int64_t> LittleEndian(const std::string& bytes) {
+  std::vector<int64_t> values;
+  for (size_t at = 0; at < bytes.size(); at += sizeof(Integer)) {
+    uint64_t value = 0;
+    for (size_t byte = 0; byte < sizeof(Integer); ++byte) {
+      value |= uint64_t{static_cast<unsigned char>(bytes[at + byte])} << (8 * byte);
+    }
+    values.push_back(static_cast<Integer>(value));
   }
   return values;
 }
 
-bool InVocabulary(const std::vector<int32_t>& tokens) {
+// The tokens of one TokenIds by the contract; nothing when it is refused.
+std::optional<std::vector<int64_t>> TokensOf(const v1::TokenIds& tokens) {
+  const int num_forms = (tokens.ids().empty() ? 0 : 1) + (tokens.raw().empty() ? 0 : 1) +
+                        (tokens.raw64().empty() ? 0 : 1);
+  if (num_forms > 1 || tokens.raw().size() % 4 != 0 || tokens.raw64().size() % 8 != 0) {
+    return std::nullopt;
+  }
+  if (!tokens.raw().empty()) {
+    return LittleEndian<int32_t>(tokens.raw());
+  }
+  if (!tokens.raw64().empty()) {
+    return LittleEndian<int64_t>(tokens.raw64());
+  }
+  std::vector<int64_t> ids;
+  for (const uint32_t id : tokens.ids()) {
+    ids.push_back(static_cast<int32_t>(id));
+  }
+  return ids;
+}
+
+bool InVocabulary(const std::vector<int64_t>& tokens) {
   return std::all_of(tokens.begin(), tokens.end(),
-                     [](int32_t token) { return token >= 0 && token < kLimits.vocab_size; });
+                     [](int64_t token) { return token >= 0 && token < kLimits.vocab_size; });
+}
+
+std::vector<int64_t> Widened(absl::Span<const int32_t> tokens) {
+  return {tokens.begin(), tokens.end()};
 }
 
 // Whether the candidates suit the question's kind; their tokens are valid.
 bool FitsKind(const v1::Question& question) {
   const int count = question.candidates_size();
-  std::set<std::vector<int32_t>> distinct;
+  std::set<std::vector<int64_t>> distinct;
   for (const v1::Candidate& candidate : question.candidates()) {
     distinct.insert(*TokensOf(candidate.tokens()));
   }
@@ -210,11 +246,11 @@ void ExpectSameQuestions(const v1::ScoreRequest& expected, const std::string& by
     const v1::Question& question = expected.questions(q);
     EXPECT_EQ(decoded.question_ids[q].In(bytes), question.id());
     EXPECT_EQ(decoded.kinds[q], question.kind());
-    EXPECT_EQ(batch.Tokens(batch.prefixes[q]), TokensOf(question.prefix()));
+    EXPECT_EQ(Widened(batch.Tokens(batch.prefixes[q])), TokensOf(question.prefix()));
     ASSERT_EQ(batch.question_offsets[q], path);
     for (const v1::Candidate& candidate : question.candidates()) {
       EXPECT_EQ(decoded.candidate_ids[path].In(bytes), candidate.id());
-      EXPECT_EQ(batch.Tokens(batch.suffixes[path]), TokensOf(candidate.tokens()));
+      EXPECT_EQ(Widened(batch.Tokens(batch.suffixes[path])), TokensOf(candidate.tokens()));
       ++path;
     }
   }
@@ -371,12 +407,58 @@ TEST(RequestDecoderTest, ReadsManyTokensAsProtobufDoes) {
   }
 }
 
+template <typename Integer>
+std::string BytesOf(const std::vector<int64_t>& values) {
+  std::string bytes;
+  for (const int64_t value : values) {
+    const auto narrow = static_cast<Integer>(value);
+    bytes.append(reinterpret_cast<const char*>(&narrow), sizeof(narrow));
+  }
+  return bytes;
+}
+
+TEST(LooksLikeInt64Test, IsTrueOnlyOfLongArraysWhoseEverySecondValueIsZero) {
+  const std::vector<int64_t> tokens = {5, 0, 999, 7, 3, 1};
+  EXPECT_TRUE(LooksLikeInt64(BytesOf<int64_t>(tokens)));
+  EXPECT_TRUE(LooksLikeInt64(BytesOf<int32_t>({1, 0, 2, 0, 3, 0, 4, 0})));
+  EXPECT_TRUE(LooksLikeInt64(BytesOf<int32_t>({0, 0, 0, 0, 0, 0, 4, 0})));
+
+  EXPECT_FALSE(LooksLikeInt64(""));
+  EXPECT_FALSE(LooksLikeInt64(BytesOf<int32_t>(tokens)));
+  EXPECT_FALSE(LooksLikeInt64(BytesOf<int32_t>({1, 0, 2, 0, 3, 0}))) << "seven values or fewer";
+  EXPECT_FALSE(LooksLikeInt64(BytesOf<int32_t>({1, 0, 2, 0, 3, 0, 4, 0, 5}))) << "an odd number";
+  EXPECT_FALSE(LooksLikeInt64(BytesOf<int32_t>({1, 0, 2, 0, 3, 0, 4, 1})));
+  EXPECT_FALSE(LooksLikeInt64(BytesOf<int32_t>({1, 0, 2, 9, 3, 0, 4, 0})));
+  EXPECT_FALSE(LooksLikeInt64(std::string(64, '\0'))) << "as many padding tokens";
+  // Negative int64 values do not have zeros above.
+  EXPECT_FALSE(LooksLikeInt64(BytesOf<int64_t>({1, 2, 3, -4})));
+}
+
+TEST(RequestDecoderTest, NamesTheFirstRawThatLooksLikeInt64) {
+  v1::ScoreRequest request;
+  v1::Question* question = request.add_questions();
+  question->mutable_prefix()->add_ids(1);
+  question->add_candidates()->mutable_tokens()->set_raw(BytesOf<int32_t>({1, 2, 3, 4, 5, 6, 7, 8}));
+  question->add_candidates()->mutable_tokens()->set_raw(BytesOf<int64_t>({1, 2, 3, 4}));
+  question->add_candidates()->mutable_tokens()->set_raw(BytesOf<int64_t>({5, 6, 7, 8}));
+  const std::string bytes = request.SerializeAsString();
+  const absl::StatusOr<RequestHead> head = ReadRequestHead(bytes);
+  ASSERT_TRUE(head.ok());
+  Violations violations;
+  const auto decoded = DecodeQuestions(bytes, head->counts, kLimits, &violations);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_TRUE(violations.empty()) << violations.ToStatus();
+  EXPECT_EQ(decoded->suspicious_raw, "questions[0].candidates[1].tokens.raw");
+}
+
 // Bytes that no serialiser of ours writes, but others may.
 TEST(RequestDecoderTest, ReadsUnusualBytesAsProtobufDoes) {
   const std::string packed = FieldBytes(0x0a, "\x01\x02");
   const std::string unpacked = std::string("\x08\x03\x08\x04", 4);
   const std::string raw = FieldBytes(0x12, std::string("\x05\0\0\0", 4));
   const std::string empty_raw = FieldBytes(0x12, "");
+  const std::string raw64 = FieldBytes(0x1a, std::string("\x05\0\0\0\0\0\0\0", 8));
+  const std::string empty_raw64 = FieldBytes(0x1a, "");
   const std::string group = "\x7b\x08\x01\x7c";
   const std::string bad_string = "\x0a\x01\xff";
   const auto with_tokens = [](const std::string& tokens) {
@@ -399,6 +481,15 @@ TEST(RequestDecoderTest, ReadsUnusualBytesAsProtobufDoes) {
       {with_tokens(raw + empty_raw + packed), Outcome::kSame},
       {with_tokens(empty_raw + raw), Outcome::kSame},
       {with_tokens(packed + raw), Outcome::kRefused},
+      {with_tokens(raw64), Outcome::kSame},
+      {with_tokens(raw64 + raw64), Outcome::kSame},
+      {with_tokens(raw64 + empty_raw64 + packed), Outcome::kSame},
+      {with_tokens(empty_raw64 + empty_raw + raw64), Outcome::kSame},
+      {with_tokens(packed + raw64), Outcome::kRefused},
+      {with_tokens(raw + raw64), Outcome::kRefused},
+      {with_tokens(packed + raw + raw64), Outcome::kRefused},
+      // A varint is an unknown field here, and is ignored.
+      {with_tokens(std::string("\x18\x05", 2) + packed), Outcome::kSame},
       {with_tokens(FieldBytes(0x0a, "\x01\x80")), Outcome::kMalformed},
       // 2^32 + 5 is 5 in a uint32.
       {with_tokens(FieldBytes(0x0a, "\x85\x80\x80\x80\x10")), Outcome::kSame},

@@ -81,7 +81,8 @@ bool SetOutput(uint32_t number, uint64_t varint, OutputsFields* outputs) {
   }
 }
 
-// Tokens in one TokenIds, both forms; a cut-off last varint is not counted. False when malformed.
+// Adds the number of tokens in one TokenIds, whichever form they have; a cut-off last varint is not
+// counted. Returns false if the bytes are malformed.
 bool CountTokens(absl::string_view bytes, int depth, int64_t* tokens) {
   int64_t count = 0;
   WireReader reader(bytes, depth);
@@ -92,6 +93,8 @@ bool CountTokens(absl::string_view bytes, int depth, int64_t* tokens) {
       ++count;
     } else if (field.IsBytes(TokenIds::kRawFieldNumber)) {
       count += static_cast<int64_t>(field.bytes.size() / sizeof(int32_t));
+    } else if (field.IsBytes(TokenIds::kRaw64FieldNumber)) {
+      count += static_cast<int64_t>(field.bytes.size() / sizeof(int64_t));
     }
   }
   *tokens += count;

@@ -190,8 +190,8 @@ RouteRequest ToRouteRequest(const RoutingFields& routing) {
 }  // namespace
 
 absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,
-                                               const RequestLimits& limits,
-                                               ModelLookup find_model) {
+                                               const RequestLimits& limits, ModelLookup find_model,
+                                               RequestNotes* notes) {
   PreparedRequest request;
   CANOPY_ASSIGN_OR_RETURN(request.head, ReadRequestHead(message));
   const RequestHead& head = request.head;
@@ -203,6 +203,9 @@ absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,
   CANOPY_ASSIGN_OR_RETURN(request.questions,
                           DecodeQuestions(message, head.counts,
                                           {model.vocab_size, model.max_path_tokens}, &violations));
+  if (notes != nullptr) {
+    notes->suspicious_raw = std::move(request.questions.suspicious_raw);
+  }
   CheckOutputs(head.outputs, &violations);
   CheckRouting(head.routing, limits.max_mask_bytes, &violations);
   CheckEnum("priority", head.priority, v1::Priority_IsValid(head.priority), &violations);

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -44,9 +45,15 @@ struct PreparedRequest {
 using ModelLookup =
     absl::FunctionRef<absl::StatusOr<std::shared_ptr<const ModelInfo>>(absl::string_view)>;
 
-// `message` must outlive the result.
+// What a client should be told of its request, whether or not it is refused.
+struct RequestNotes {
+  std::string suspicious_raw;  // as DecodedQuestions::suspicious_raw
+};
+
+// `message` must outlive the result. `notes` may be null.
 absl::StatusOr<PreparedRequest> PrepareRequest(absl::string_view message,
-                                               const RequestLimits& limits, ModelLookup find_model);
+                                               const RequestLimits& limits, ModelLookup find_model,
+                                               RequestNotes* notes = nullptr);
 
 }  // namespace canopy::server
 

@@ -99,9 +99,11 @@ class ExplainCall final : public CallReactor {
       return fields.status();
     }
     fields_ = *fields;
-    absl::StatusOr<PreparedRequest> request =
-        PrepareRequest(fields_.request, context().request_limits,
-                       [this](absl::string_view name) { return FindLoadedModel(*engine_, name); });
+    RequestNotes notes;
+    absl::StatusOr<PreparedRequest> request = PrepareRequest(
+        fields_.request, context().request_limits,
+        [this](absl::string_view name) { return FindLoadedModel(*engine_, name); }, &notes);
+    context().raw_tokens.Note(caller().client, notes);
     if (!request.ok()) {
       return request.status();
     }

@@ -31,19 +31,21 @@ int64_t HostBytes(const grpc::Slice& message, const ScoreJob& job, const ModelIn
 }  // namespace
 
 // Memory is pledged before it is taken.
-absl::Status ScoreWork::Prepare(Engine* engine) {
+absl::Status ScoreWork::Prepare(Engine* engine, absl::string_view client) {
   CANOPY_RETURN_IF_ERROR(pledge_.Resize(kReadBytesPerByte * static_cast<int64_t>(message_.size())));
-  CANOPY_ASSIGN_OR_RETURN(request_, PrepareRequest(ViewOf(message_), context_.request_limits,
-                                                   [engine](absl::string_view name) {
-                                                     return FindLoadedModel(*engine, name);
-                                                   }));
+  RequestNotes notes;
+  absl::StatusOr<PreparedRequest> request = PrepareRequest(
+      ViewOf(message_), context_.request_limits,
+      [engine](absl::string_view name) { return FindLoadedModel(*engine, name); }, &notes);
+  context_.raw_tokens.Note(client, notes);
+  CANOPY_ASSIGN_OR_RETURN(request_, std::move(request));
   return pledge_.Resize(HostBytes(message_, request_.job, *request_.model));
 }
 
 absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller& caller,
                               Callback done) {
   message_ = std::move(message);
-  CANOPY_RETURN_IF_ERROR(Prepare(engine));
+  CANOPY_RETURN_IF_ERROR(Prepare(engine, caller.client));
   times_.decode_ms = times_.total.ElapsedMs();
   done_ = std::move(done);
 

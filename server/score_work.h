@@ -61,7 +61,7 @@ class ScoreWork {
   double elapsed_ms() const { return times_.total.ElapsedMs(); }
 
  private:
-  absl::Status Prepare(Engine* engine);
+  absl::Status Prepare(Engine* engine, absl::string_view client);
   void Encode();
 
   ServiceContext& context_;

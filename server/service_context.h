@@ -11,6 +11,7 @@
 #include "server/call_gate.h"
 #include "server/memory_budget.h"
 #include "server/metrics.h"
+#include "server/raw_token_warnings.h"
 #include "server/request_log.h"
 #include "server/request_validator.h"
 #include "server/worker_thread.h"
@@ -39,6 +40,7 @@ struct ServiceContext {
         gate(*call_gate),
         metrics(*all_metrics),
         memory(limits.max_request_memory_bytes, limits.read_memory),
+        raw_tokens(all_metrics),
         writes(limits.write_timeout, [this] { metrics.StalledCallCut(); }),
         completions(0),
         explains(kMaxWaitingExplains) {}
@@ -49,6 +51,7 @@ struct ServiceContext {
   CallGate& gate;
   Metrics& metrics;
   MemoryBudget memory;
+  RawTokenWarnings raw_tokens;
   WriteWatch writes;
   WorkerThread completions;
   WorkerThread explains;

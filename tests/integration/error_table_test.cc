@@ -119,6 +119,91 @@ std::vector<ErrorCase> MalformedCases() {
   };
 }
 
+// The bytes of little-endian int64 values, as `array.astype("<i8").tobytes()` gives them.
+std::string Int64Bytes(const std::vector<int64_t>& values) {
+  std::string bytes;
+  for (const int64_t value : values) {
+    for (int byte = 0; byte < 8; ++byte) {
+      bytes += static_cast<char>(static_cast<uint64_t>(value) >> (8 * byte));
+    }
+  }
+  return bytes;
+}
+
+// Replaces a candidate's tokens.
+std::function<void(v1::ScoreRequest*)> WithRaw64(const std::string& bytes) {
+  return [bytes](v1::ScoreRequest* request) {
+    Candidate(request, 0, 1)->mutable_tokens()->Clear();
+    Candidate(request, 0, 1)->mutable_tokens()->set_raw64(bytes);
+  };
+}
+
+std::vector<ErrorCase> Int64Cases() {
+  const Code code = Code::INVALID_ARGUMENT;
+  const std::string tokens = "questions[0].candidates[1].tokens";
+  const auto outside = [](const std::string& token) {
+    return absl::StrCat("token ", token, " at index 0 is outside the vocabulary of 1000");
+  };
+  return {
+      {"int64 of 1 byte", WithRaw64("1"), code, tokens + ".raw64",
+       "1 bytes are not a multiple of 8"},
+      {"int64 of 12 bytes", WithRaw64(std::string(12, '\0')), code, tokens + ".raw64",
+       "12 bytes are not a multiple of 8"},
+      {"int64 prefix of 4 bytes",
+       [](auto* r) {
+         r->mutable_questions(1)->mutable_prefix()->Clear();
+         r->mutable_questions(1)->mutable_prefix()->set_raw64(std::string(4, '\0'));
+       },
+       code, "questions[1].prefix.raw64", "4 bytes are not a multiple of 8"},
+      {"int64 token = vocabulary", WithRaw64(Int64Bytes({1'000})), code, tokens, outside("1000")},
+      {"int64 token = vocabulary, last of three", WithRaw64(Int64Bytes({1, 999, 1'000})), code,
+       tokens, "token 1000 at index 2 is outside the vocabulary of 1000"},
+      {"negative int64 token", WithRaw64(Int64Bytes({-1})), code, tokens, outside("-1")},
+      {"smallest int64 token", WithRaw64(Int64Bytes({INT64_MIN})), code, tokens,
+       outside("-9223372036854775808")},
+      {"largest int64 token", WithRaw64(Int64Bytes({INT64_MAX})), code, tokens,
+       outside("9223372036854775807")},
+      // Narrowed to 32 bits these would be the tokens 0, 5 and -1.
+      {"int64 token 2^32", WithRaw64(Int64Bytes({int64_t{1} << 32})), code, tokens,
+       outside("4294967296")},
+      {"int64 token 2^32 + 5", WithRaw64(Int64Bytes({(int64_t{1} << 32) + 5})), code, tokens,
+       outside("4294967301")},
+      {"int64 token 2^32 - 1", WithRaw64(Int64Bytes({(int64_t{1} << 32) - 1})), code, tokens,
+       outside("4294967295")},
+      {"big-endian int64 token", WithRaw64(std::string("\0\0\0\0\0\0\0\5", 8)), code, tokens,
+       outside("360287970189639680")},
+      {"ids and raw64",
+       [](auto* r) { Candidate(r, 1, 0)->mutable_tokens()->set_raw64(Int64Bytes({1})); }, code,
+       "questions[1].candidates[0].tokens", "ids and raw64 are both set"},
+      {"raw and raw64",
+       [](auto* r) {
+         WithRaw64(Int64Bytes({1}))(r);
+         Candidate(r, 0, 1)->mutable_tokens()->set_raw(std::string(4, '\1'));
+       },
+       code, tokens, "raw and raw64 are both set"},
+      {"ids, raw and raw64",
+       [](auto* r) {
+         r->mutable_questions(0)->mutable_prefix()->set_raw(std::string(4, '\1'));
+         r->mutable_questions(0)->mutable_prefix()->set_raw64(Int64Bytes({1}));
+       },
+       code, "questions[0].prefix", "ids, raw and raw64 are all set"},
+      {"path of int64 tokens too long", WithRaw64(Int64Bytes(std::vector<int64_t>(2'047, 1))), code,
+       tokens, "2049 tokens exceed max_path_tokens 2048"},
+      {"too many int64 tokens",
+       [](auto* r) {
+         r->mutable_questions(1)->clear_prefix();
+         r->mutable_questions(1)->mutable_prefix()->set_raw64(std::string(24'000, '\0'));
+       },
+       code, "questions", "3005 tokens exceed max_tokens 3000"},
+      {"equal candidates, one of them int64",
+       [](auto* r) {
+         r->mutable_questions(0)->set_kind(v1::QUESTION_KIND_BOOLEAN);
+         WithRaw64(Int64Bytes({3}))(r);
+       },
+       code, tokens, "equal to those of candidate 0"},
+  };
+}
+
 std::vector<ErrorCase> KindCases() {
   const Code code = Code::INVALID_ARGUMENT;
   return {
@@ -318,7 +403,7 @@ void ExpectError(const ErrorCase& error_case, const grpc::Status& status) {
 
 class ErrorTableTest : public ::testing::Test {
  protected:
-  // Each case over Score and over Explain, which share their checks.
+  // Runs each case over Score, ScoreStream and Explain, which share their checks.
   void ExpectErrors(const std::vector<ErrorCase>& cases) {
     for (const ErrorCase& error_case : cases) {
       v1::ScoreRequest request = ValidRequest();
@@ -329,8 +414,24 @@ class ErrorTableTest : public ::testing::Test {
       *explain.mutable_request() = request;
       v1::ExplainResponse explained;
       ExpectError(error_case, server_.Explain(explain, &explained));
+      request.set_request_id("streamed");
+      ExpectError(error_case, SendOnStream(request));
     }
     EXPECT_EQ(server_.controls().forwards(), 0);
+  }
+
+  // Returns the error in the answer to `request` on a stream of its own, which must end well.
+  grpc::Status SendOnStream(const v1::ScoreRequest& request) {
+    grpc::ClientContext context;
+    SetTestDeadline(&context);
+    const auto stream = server_.stub().ScoreStream(&context);
+    v1::ScoreResponse response;
+    EXPECT_TRUE(stream->Write(request) && stream->WritesDone() && stream->Read(&response));
+    EXPECT_EQ(response.request_id(), request.request_id());
+    EXPECT_TRUE(Succeeded(stream->Finish()));
+    const google::rpc::Status& error = response.error();
+    return grpc::Status(static_cast<Code>(error.code()), error.message(),
+                        error.SerializeAsString());
   }
 
   grpc::Status Send(const std::string& method, const std::string& bytes) {
@@ -348,6 +449,7 @@ TEST_F(ErrorTableTest, TheValidRequestIsValid) {
 }
 
 TEST_F(ErrorTableTest, MalformedRequests) { ExpectErrors(MalformedCases()); }
+TEST_F(ErrorTableTest, Int64Tokens) { ExpectErrors(Int64Cases()); }
 TEST_F(ErrorTableTest, CandidatesOfAKind) { ExpectErrors(KindCases()); }
 TEST_F(ErrorTableTest, WrongOptions) { ExpectErrors(OptionCases()); }
 TEST_F(ErrorTableTest, CountsOverALimit) { ExpectErrors(LimitCases()); }
@@ -498,6 +600,7 @@ TEST_F(ErrorTableTest, DamagedRequestsNeverLookLikeOurBugs) {
   constexpr uint32_t kSeed = 41;
   std::mt19937 random(kSeed);
   v1::ScoreRequest valid = ValidRequest();
+  WithRaw64(Int64Bytes({4, 5}))(&valid);
   valid.mutable_outputs()->set_vectors(true);
   valid.mutable_routing()->set_backend(v1::BACKEND_DENSE);
   std::map<Code, int> codes;

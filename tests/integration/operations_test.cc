@@ -330,5 +330,62 @@ TEST(RequestLogTest, AFloodOfInternalErrorsFillsNoDiskAndLosesNoId) {
   EXPECT_LE(lines.size(), static_cast<size_t>(kLinesPerSecond * (seconds.count() + 1)));
 }
 
+// The bytes of an int64 array of `size` tokens from 1 on, as NumPy would give them.
+std::string Int64Bytes(int size) {
+  std::string bytes;
+  for (int token = 1; token <= size; ++token) {
+    bytes += static_cast<char>(token);
+    bytes += std::string(7, '\0');
+  }
+  return bytes;
+}
+
+v1::ScoreRequest RequestWithRaw(const std::string& id, const std::string& raw) {
+  v1::ScoreRequest request = SmallRequest(id);
+  request.mutable_questions(0)->mutable_prefix()->Clear();
+  request.mutable_questions(0)->mutable_prefix()->set_raw(raw);
+  return request;
+}
+
+TEST(RawTokenWarningTest, Int64BytesInRawAreCountedAndLoggedOnceForAClient) {
+  server::ServerOptions options = FakeServerOptions();
+  options.metrics_listen = "127.0.0.1:0";
+  const auto lines = LinesOf({"suspicious_raw_tokens"}, [&options] {
+    TestServer server(options);
+    v1::ScoreResponse response;
+    EXPECT_TRUE(Succeeded(server.Score(RequestWithRaw("short", Int64Bytes(3)), &response)));
+    const std::string int32_bytes(
+        "\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0", 32);
+    EXPECT_TRUE(Succeeded(server.Score(RequestWithRaw("int32", int32_bytes), &response)));
+    const std::string& address = server.server().metrics_address();
+    EXPECT_EQ(MetricValue(Scrape(address), "canopy_suspicious_raw_requests_total"), 0);
+
+    const v1::ScoreRequest suspicious = RequestWithRaw("int64", Int64Bytes(4));
+    EXPECT_TRUE(Succeeded(server.Score(suspicious, &response)));
+    v1::ExplainRequest explain;
+    *explain.mutable_request() = suspicious;
+    v1::ExplainResponse explained;
+    EXPECT_TRUE(Succeeded(server.Explain(explain, &explained)));
+    // Another connection of the same host.
+    const auto stub = v1::Scorer::NewStub(Connect(server.server().address()));
+    grpc::ClientContext context;
+    SetTestDeadline(&context);
+    const auto stream = stub->ScoreStream(&context);
+    stream->Write(suspicious);
+    stream->WritesDone();
+    EXPECT_TRUE(stream->Read(&response));
+    EXPECT_TRUE(Succeeded(stream->Finish()));
+    // Twice as many values as tokens: too long a path is how many clients will notice.
+    EXPECT_EQ(server.Score(RequestWithRaw("long", Int64Bytes(1'100)), &response).error_code(),
+              grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(MetricValue(Scrape(address), "canopy_suspicious_raw_requests_total"), 4);
+  });
+  ASSERT_EQ(lines.size(), 1);
+  EXPECT_EQ(lines[0]["severity"], "WARNING");
+  EXPECT_EQ(lines[0]["field"], "questions[0].prefix.raw");
+  EXPECT_THAT(lines[0]["peer"].get<std::string>(), HasSubstr("127.0.0.1"));
+  EXPECT_THAT(lines[0]["hint"].get<std::string>(), HasSubstr("raw64"));
+}
+
 }  // namespace
 }  // namespace canopy::testing

@@ -447,5 +447,42 @@ TEST(ExplainTest, DrawsAtMostTheRunsAskedFor) {
   EXPECT_EQ(few.questions_size(), all.questions_size());
 }
 
+// The same tokens in another form: `width` bytes each.
+v1::TokenIds InBytes(const v1::TokenIds& tokens, int width) {
+  std::string bytes;
+  for (const uint32_t token : tokens.ids()) {
+    for (int byte = 0; byte < width; ++byte) {
+      bytes += static_cast<char>(byte < 4 ? token >> (8 * byte) : 0);
+    }
+  }
+  v1::TokenIds result;
+  (width == 4 ? *result.mutable_raw() : *result.mutable_raw64()) = bytes;
+  return result;
+}
+
+TEST(ScoreTest, TheFormOfTokensDoesNotChangeTheAnswer) {
+  TestServer server;
+  const v1::ScoreRequest request = RandomRequest(77, 20);
+  v1::ScoreResponse expected;
+  ASSERT_TRUE(Succeeded(server.Score(request, &expected)));
+  ExpectFakeScores(request, expected);
+  for (const int width : {4, 8}) {
+    v1::ScoreRequest other = request;
+    for (v1::Question& question : *other.mutable_questions()) {
+      *question.mutable_prefix() = InBytes(question.prefix(), width);
+      for (v1::Candidate& candidate : *question.mutable_candidates()) {
+        *candidate.mutable_tokens() = InBytes(candidate.tokens(), width);
+      }
+    }
+    v1::ScoreResponse response;
+    ASSERT_TRUE(Succeeded(server.Score(other, &response)));
+    ExpectFakeScores(request, response);
+  }
+  v1::Model model;
+  grpc::ClientContext context;
+  ASSERT_TRUE(Succeeded(server.stub().GetModel(&context, {}, &model)));
+  EXPECT_THAT(model.token_forms(), ElementsAre("ids", "raw", "raw64"));
+}
+
 }  // namespace
 }  // namespace canopy::testing
