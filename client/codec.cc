@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/enum_names.h"
+#include "client/json_lines.h"
 #include "nlohmann/json.hpp"
 
 namespace canopy::client {
@@ -29,34 +29,6 @@ absl::Status Refuse(absl::string_view place, absl::string_view problem) {
 absl::Status WrongType(absl::string_view place, absl::string_view wanted, const Json& value) {
   return Refuse(place, absl::StrCat("must be ", wanted, ", not ", value.type_name()));
 }
-
-// Finds where a line stops being JSON: the parser that builds the value does not say without
-// exceptions.
-class SyntaxErrorFinder : public nlohmann::json_sax<Json> {
- public:
-  bool null() override { return true; }
-  bool boolean(bool /*value*/) override { return true; }
-  bool number_integer(number_integer_t /*value*/) override { return true; }
-  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
-  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
-  bool string(string_t& /*value*/) override { return true; }
-  bool binary(binary_t& /*value*/) override { return true; }
-  bool start_object(std::size_t /*size*/) override { return true; }
-  bool key(string_t& /*value*/) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(std::size_t /*size*/) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(std::size_t position, const std::string& /*token*/,
-                   const nlohmann::detail::exception& /*error*/) override {
-    column_ = position;
-    return false;
-  }
-
-  size_t column() const { return column_; }
-
- private:
-  size_t column_ = 0;
-};
 
 absl::Status ReadString(const Json& object, const char* key, std::string* text) {
   const auto found = object.find(key);
@@ -156,7 +128,7 @@ absl::Status ReadKind(const Json& object, v1::Question* question) {
   return absl::OkStatus();
 }
 
-absl::Status ReadQuestion(const Json& object, v1::Question* question) {
+absl::Status FillQuestion(const Json& object, v1::Question* question) {
   absl::Status status = RefuseUnknownKeys(object, {"id", "kind", "prefix", "candidates"});
   if (status.ok()) {
     status = ReadString(object, "id", question->mutable_id());
@@ -172,38 +144,30 @@ absl::Status ReadQuestion(const Json& object, v1::Question* question) {
 
 }  // namespace
 
-absl::StatusOr<v1::Question> ParseQuestion(absl::string_view line) {
-  const Json object = Json::parse(line.begin(), line.end(), /*cb=*/nullptr,
-                                  /*allow_exceptions=*/false);
-  if (object.is_discarded()) {
-    SyntaxErrorFinder finder;
-    Json::sax_parse(line.begin(), line.end(), &finder);
-    return Refuse(absl::StrCat("column ", finder.column()), "not JSON");
-  }
-  if (!object.is_object()) {
-    return WrongType("question", "an object", object);
+absl::StatusOr<v1::Question> ReadQuestion(const Json& document) {
+  if (!document.is_object()) {
+    return WrongType("question", "an object", document);
   }
   v1::Question question;
-  if (absl::Status status = ReadQuestion(object, &question); !status.ok()) {
+  if (absl::Status status = FillQuestion(document, &question); !status.ok()) {
     return status;
   }
   return question;
 }
 
+absl::StatusOr<v1::Question> ParseQuestion(absl::string_view line) {
+  const absl::StatusOr<Json> document = ParseStrictJson(line);
+  return document.ok() ? ReadQuestion(*document) : document.status();
+}
+
 absl::Status ReadQuestions(std::istream& input, v1::ScoreRequest* request) {
-  std::string line;
-  for (int64_t number = 1; std::getline(input, line); ++number) {
-    if (absl::StripAsciiWhitespace(line).empty()) {
-      continue;
+  return ReadJsonLines(input, [request](const Json& document) {
+    absl::StatusOr<v1::Question> question = ReadQuestion(document);
+    if (question.ok()) {
+      *request->add_questions() = *std::move(question);
     }
-    absl::StatusOr<v1::Question> question = ParseQuestion(line);
-    if (!question.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("line ", number, ": ", question.status().message()));
-    }
-    *request->add_questions() = *std::move(question);
-  }
-  return input.bad() ? absl::DataLossError("reading the questions failed") : absl::OkStatus();
+    return question.status();
+  });
 }
 
 }  // namespace canopy::client

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "client/codec.h"
+#include "client/json_lines.h"
 #include "client/path_tree.h"
 #include "client/token_ids.h"
 #include "nlohmann/json.hpp"
@@ -14,6 +15,9 @@ namespace canopy::client {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMaxKeyBytes = 40;              // of a key in an error
+constexpr int64_t kMaxAtMs = 30LL * 86'400'000;  // as --duration
 
 absl::Status CheckLength(const Shape& shape, const PoolOptions& options) {
   const auto longest = static_cast<uint64_t>(MaxPathTokens(shape));
@@ -29,22 +33,23 @@ absl::Status CheckLength(const Shape& shape, const PoolOptions& options) {
 class TraceLine {
  public:
   // Appends the line's questions to `request` and names its shape.
-  static absl::Status Read(const std::string& line, const PoolOptions& options,
-                           std::mt19937_64* random, v1::ScoreRequest* request, std::string* shape,
-                           absl::Duration* at) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  static absl::Status Read(const Json& json, const PoolOptions& options, std::mt19937_64* random,
+                           v1::ScoreRequest* request, std::string* shape, absl::Duration* at) {
     if (!json.is_object()) {
       return absl::InvalidArgumentError("not a JSON object");
     }
     for (const auto& [key, value] : json.items()) {
       if (key != "at_ms" && key != "shape" && key != "questions") {
         return absl::InvalidArgumentError(
-            "unknown key; a line has at_ms and shape, or at_ms and questions");
+            absl::StrCat("unknown key '", absl::CHexEscape(key.substr(0, kMaxKeyBytes)),
+                         "'; a line has at_ms and shape, or at_ms and questions"));
       }
     }
     const auto at_ms = json.find("at_ms");
-    if (at_ms == json.end() || !at_ms->is_number() || !(at_ms->get<double>() >= 0)) {
-      return absl::InvalidArgumentError("at_ms must be a number of milliseconds, at least 0");
+    if (at_ms == json.end() || !at_ms->is_number() || !(at_ms->get<double>() >= 0) ||
+        at_ms->get<double>() > kMaxAtMs) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "at_ms must be a number of milliseconds from 0 to ", kMaxAtMs, " (30 days)"));
     }
     *at = absl::Milliseconds(at_ms->get<double>());
     if (json.contains("shape") == json.contains("questions")) {
@@ -58,8 +63,11 @@ class TraceLine {
   static absl::Status ReadShape(const Json& json, const PoolOptions& options,
                                 std::mt19937_64* random, v1::ScoreRequest* request,
                                 std::string* shape) {
-    const absl::StatusOr<Shape> parsed =
-        ParseShape(json.is_string() ? json.get_ref<const std::string&>() : "");
+    if (!json.is_string()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape must be a string, not ", json.type_name()));
+    }
+    const absl::StatusOr<Shape> parsed = ParseShape(json.get_ref<const std::string&>());
     if (!parsed.ok()) {
       return parsed.status();
     }
@@ -78,7 +86,7 @@ class TraceLine {
     }
     *shape = "trace";
     for (size_t i = 0; i < json.size(); ++i) {
-      absl::StatusOr<v1::Question> question = ParseQuestion(json[i].dump());
+      absl::StatusOr<v1::Question> question = ReadQuestion(json[i]);
       if (!question.ok()) {
         return absl::InvalidArgumentError(
             absl::StrCat("questions[", i, "]: ", question.status().message()));
@@ -116,23 +124,22 @@ absl::StatusOr<RequestPool> RequestPool::FromTrace(std::istream& input, const Po
                                                    std::vector<absl::Duration>* instants) {
   RequestPool pool;
   std::mt19937_64 random(options.seed);
-  std::string line;
-  for (int number = 1; std::getline(input, line); ++number) {
-    if (absl::StripAsciiWhitespace(line).empty()) {
-      continue;
-    }
+  const absl::Status read = ReadJsonLines(input, [&](const Json& document) {
     v1::ScoreRequest request = options.head;
     std::string shape;
     absl::Duration at;
-    absl::Status status = TraceLine::Read(line, options, &random, &request, &shape, &at);
+    absl::Status status = TraceLine::Read(document, options, &random, &request, &shape, &at);
     if (status.ok() && !instants->empty() && at < instants->back()) {
       status = absl::InvalidArgumentError("at_ms is before that of the line above");
     }
-    if (!status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", status.message()));
+    if (status.ok()) {
+      instants->push_back(at);
+      pool.Add(shape, std::move(request));
     }
-    instants->push_back(at);
-    pool.Add(shape, std::move(request));
+    return status;
+  });
+  if (!read.ok()) {
+    return read;
   }
   if (pool.requests_.empty()) {
     return absl::InvalidArgumentError("no requests");
