@@ -24,8 +24,9 @@ ABSL_FLAG(std::string, trace, "",
 ABSL_FLAG(int32_t, pool, 64, "distinct requests of each shape, which are sent over and over");
 ABSL_FLAG(uint64_t, seed, 1, "of everything that is drawn: tokens, arrivals, targets, ends");
 
-ABSL_FLAG(std::string, arrivals, "closed",
-          "closed (each client waits for its answer), or an open loop: constant, poisson or step");
+ABSL_FLAG(std::string, arrivals, "auto",
+          "closed (each client waits for its answer), or an open loop: constant, poisson or step; "
+          "auto = closed, of a search constant, of a trace its own instants");
 ABSL_FLAG(int32_t, clients, 8, "of the closed loop");
 ABSL_FLAG(double, rate, 100, "requests a second of constant and poisson; where a search begins");
 ABSL_FLAG(std::string, steps, "", "of step: RATExDURATION,..., as 100x10s,500x5s,100x10s");

@@ -1,5 +1,6 @@
 #include "client/load/load_options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "client/cli/flags.h"
 #include "client/cli/request_flags.h"
 #include "client/load/load_flags.h"
+#include "client/load/load_result.h"
 
 namespace canopy::client {
 namespace {
@@ -72,10 +74,13 @@ absl::Status ReadKind(LoadOptions* options) {
   options->trace_file = absl::GetFlag(FLAGS_trace);
   if (!options->trace_file.empty()) {
     options->kind = LoadKind::kTrace;
-    return arrivals == "closed" ? absl::OkStatus()
-                                : Wrong("arrivals", "a trace has instants of its own");
+    return arrivals == "auto" || arrivals == "closed"
+               ? absl::OkStatus()
+               : Wrong("arrivals", "a trace has instants of its own");
   }
-  if (arrivals == "closed") {
+  if (arrivals == "auto") {
+    options->kind = absl::GetFlag(FLAGS_search) ? LoadKind::kConstant : LoadKind::kClosed;
+  } else if (arrivals == "closed") {
     options->kind = LoadKind::kClosed;
   } else if (arrivals == "constant") {
     options->kind = LoadKind::kConstant;
@@ -85,7 +90,7 @@ absl::Status ReadKind(LoadOptions* options) {
     options->kind = LoadKind::kStep;
   } else {
     return Wrong("arrivals",
-                 absl::StrCat("'", arrivals, "' is not one of closed|constant|poisson|step"));
+                 absl::StrCat("'", arrivals, "' is not one of auto|closed|constant|poisson|step"));
   }
   const std::string steps = absl::GetFlag(FLAGS_steps);
   if (steps.empty() != (options->kind != LoadKind::kStep)) {
@@ -109,10 +114,14 @@ absl::Status ReadSearch(LoadOptions* options) {
   if (goal <= absl::ZeroDuration()) {
     return Wrong("latency_goal", "must be positive");
   }
-  if (options->search &&
-      (goal == absl::InfiniteDuration() ||
-       (options->kind != LoadKind::kConstant && options->kind != LoadKind::kPoisson))) {
-    return Wrong("search", "needs --latency_goal, and --arrivals=constant or poisson");
+  if (options->search && goal == absl::InfiniteDuration()) {
+    return Wrong("search", "needs a goal, as --latency_goal=50ms");
+  }
+  if (options->search && options->kind != LoadKind::kConstant &&
+      options->kind != LoadKind::kPoisson) {
+    return Wrong("search",
+                 "has rates of its own: leave out --trace, and --arrivals or give "
+                 "--arrivals=constant or poisson");
   }
   return absl::OkStatus();
 }
@@ -190,6 +199,22 @@ absl::Status ReadDriver(LoadOptions* options) {
   return absl::OkStatus();
 }
 
+// The rate in each of up to kMostIntervals equally long parts of a trace, of a second at least.
+std::vector<RateStep> BinnedRates(const std::vector<absl::Duration>& trace) {
+  const absl::Duration total = trace.empty() ? absl::ZeroDuration() : trace.back();
+  if (total <= absl::ZeroDuration()) {
+    return {};
+  }
+  const auto bins = static_cast<size_t>(
+      std::clamp(absl::ToDoubleSeconds(total), 1.0, static_cast<double>(kMostIntervals)));
+  std::vector<RateStep> steps(bins, {0, total / static_cast<double>(bins)});
+  for (const absl::Duration at : trace) {
+    const auto bin = static_cast<size_t>(absl::FDivDuration(at, steps[0].duration));
+    steps[std::min(bin, bins - 1)].rate += 1 / absl::ToDoubleSeconds(steps[0].duration);
+  }
+  return steps;
+}
+
 }  // namespace
 
 absl::StatusOr<LoadOptions> LoadOptionsFromFlags() {
@@ -241,6 +266,22 @@ std::shared_ptr<Arrivals> MakeArrivals(const LoadOptions& options, double rate,
       return TraceArrivals(trace);
   }
   return nullptr;
+}
+
+std::vector<RateStep> OfferedRates(const LoadOptions& options, double rate,
+                                   const std::vector<absl::Duration>& trace) {
+  switch (options.kind) {
+    case LoadKind::kClosed:
+      return {};
+    case LoadKind::kConstant:
+    case LoadKind::kPoisson:
+      return {{rate, options.driver.warmup + options.driver.duration}};
+    case LoadKind::kStep:
+      return options.steps;
+    case LoadKind::kTrace:
+      return BinnedRates(trace);
+  }
+  return {};
 }
 
 std::string Describe(const LoadOptions& options) {

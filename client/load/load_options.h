@@ -40,6 +40,11 @@ absl::StatusOr<LoadOptions> LoadOptionsFromFlags();
 std::shared_ptr<Arrivals> MakeArrivals(const LoadOptions& options, double rate,
                                        const std::vector<absl::Duration>& trace);
 
+// The rates that a run was to be sent at, one after the other from its start, as far as is known
+// beforehand; empty for the closed loop. The rates of a trace are those of its parts.
+std::vector<RateStep> OfferedRates(const LoadOptions& options, double rate,
+                                   const std::vector<absl::Duration>& trace);
+
 // In words, as `open loop, poisson, 100 a second; small=8,wide=1`.
 std::string Describe(const LoadOptions& options);
 

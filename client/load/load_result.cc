@@ -32,6 +32,18 @@ void AppendInterval(Interval interval, std::vector<Interval>* intervals) {
   intervals->push_back(std::move(interval));
 }
 
+void AppendLastInterval(Interval interval, std::vector<Interval>* intervals) {
+  if (!intervals->empty()) {
+    Interval& previous = intervals->back();
+    if (interval.end - interval.begin < (previous.end - previous.begin) / 2) {
+      previous.Merge(interval);
+      previous.end = interval.end;
+      return;
+    }
+  }
+  AppendInterval(std::move(interval), intervals);
+}
+
 double LoadResult::PerSecond(uint64_t count) const {
   return elapsed <= absl::ZeroDuration()
              ? 0

@@ -37,6 +37,10 @@ inline constexpr size_t kMostIntervals = 600;
 // Appends `interval`; first merges each two neighbours where there are kMostIntervals.
 void AppendInterval(Interval interval, std::vector<Interval>* intervals);
 
+// Appends the stretch in which the run ended. One that is shorter than half of its predecessor is
+// merged with it: a few answers in a few milliseconds are no rate.
+void AppendLastInterval(Interval interval, std::vector<Interval>* intervals);
+
 struct TargetResult {
   Target target;
   Tally tally;

@@ -53,5 +53,33 @@ TEST(AppendIntervalTest, LongRunsKeepEveryCallInFewerIntervals) {
   EXPECT_GT(intervals.size(), kMostIntervals / 2);
 }
 
+Interval Stretch(absl::Duration begin, absl::Duration end, uint64_t answered) {
+  Interval interval;
+  interval.begin = begin;
+  interval.end = end;
+  interval.answered = answered;
+  return interval;
+}
+
+// 18 answers in the 20 ms after the last whole second would be drawn as 879 a second.
+TEST(AppendIntervalTest, AShortLastStretchIsMergedWithTheOneBefore) {
+  const absl::Duration second = absl::Seconds(1);
+  std::vector<Interval> intervals = {Stretch(second * 0, second, 100),
+                                     Stretch(second, 2 * second, 100)};
+  AppendLastInterval(Stretch(2 * second, 2 * second + absl::Milliseconds(20), 18), &intervals);
+  ASSERT_EQ(intervals.size(), 2U);
+  EXPECT_EQ(intervals[1].begin, second);
+  EXPECT_EQ(intervals[1].end, absl::Milliseconds(2'020));
+  EXPECT_EQ(intervals[1].answered, 118U);
+
+  AppendLastInterval(Stretch(absl::Milliseconds(2'020), absl::Milliseconds(2'700), 70), &intervals);
+  ASSERT_EQ(intervals.size(), 3U) << "half a stretch and more is one";
+  EXPECT_EQ(intervals[2].answered, 70U);
+
+  std::vector<Interval> alone;
+  AppendLastInterval(Stretch(second * 0, absl::Milliseconds(20), 18), &alone);
+  EXPECT_EQ(alone.size(), 1U);
+}
+
 }  // namespace
 }  // namespace canopy::client

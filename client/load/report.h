@@ -8,9 +8,18 @@
 
 #include "absl/time/time.h"
 #include "canopy/v1/types.pb.h"
+#include "client/load/arrivals.h"
 #include "client/load/load_result.h"
 
 namespace canopy::client {
+
+// One run of a search.
+struct RateProbe {
+  double rate = 0;         // Requests a second, as offered.
+  double answered = 0;     // Likewise, as answered.
+  absl::Duration latency;  // Quantile that the goal is about.
+  bool holds = false;
+};
 
 // What a reader needs to know beside the result.
 struct ReportContext {
@@ -21,6 +30,8 @@ struct ReportContext {
   bool verified = false;
   bool has_goal = false;
   absl::Duration latency_goal;
+  std::vector<RateStep> offered;  // From the start of sending; empty = a closed loop.
+  std::vector<RateProbe> probes;  // Of a search, in the order of its runs.
   std::vector<std::string> missed_thresholds;
 };
 
@@ -29,8 +40,9 @@ std::string ReportText(const LoadResult& result, const ReportContext& context);
 
 // One document: {"load", "settings", "model", "started_at", "verified", "figures": {NAME: NUMBER},
 // "totals": {"started", "answered", "answered_candidates", ..., warm-up included}, "outcomes",
-// "routes", "targets": [{"address", "share", "answered", "refused", ...}], "intervals": [...],
-// "wrong_answers", "missed_thresholds"}.
+// "probes": [{"rate", "answered", "latency_ms", "holds"}, ...] (of a search), "routes", "targets":
+// [{"address", "share", "answered", "refused", ...}], "intervals": [...], "wrong_answers",
+// "missed_thresholds"}.
 std::string ReportJson(const LoadResult& result, const ReportContext& context);
 
 // A row for each interval: begin_s, end_s, answered, refused, given_up, candidates, in_flight,

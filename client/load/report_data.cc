@@ -90,6 +90,12 @@ std::string ReportJson(const LoadResult& result, const ReportContext& context) {
   for (const Interval& interval : result.intervals) {
     json["intervals"].push_back(IntervalJson(interval));
   }
+  for (const RateProbe& probe : context.probes) {
+    json["probes"].push_back({{"rate", probe.rate},
+                              {"answered", probe.answered},
+                              {"latency_ms", absl::ToDoubleMilliseconds(probe.latency)},
+                              {"holds", probe.holds}});
+  }
   json["wrong_answers"] = result.wrong_answers;
   json["missed_thresholds"] = context.missed_thresholds;
   return json.dump(/*indent=*/2, /*indent_char=*/' ', /*ensure_ascii=*/true,

@@ -42,8 +42,10 @@ svg { width: 100%; height: auto; display: block; } svg text { font-size: 11px; f
 .c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); }
 .c3 { color: var(--c3); } .c4 { color: var(--c4); } .c5 { color: var(--c5); }
 .c6 { color: var(--c6); }
+.dot { stroke: currentColor; stroke-width: 1.5; } .hollow { fill: none; }
 .key { display: inline-block; width: 10px; height: 10px; background: currentColor;
   border-radius: 2px; margin: 0 4px 0 10px; }
+svg.sample { display: inline-block; width: 32px; height: 12px; margin: 0 4px 0 10px; }
 .name { white-space: nowrap; font-weight: 400; }
 .legend { list-style: none; padding: 0; margin: 6px 0; display: flex; flex-wrap: wrap; }
 .scroll { overflow-x: auto; }
@@ -109,7 +111,32 @@ std::string Tiles(const LoadResult& result, const ReportContext& context) {
   return tiles + "</div>\n";
 }
 
-LineChart RateChart(const LoadResult& result) {
+// Where an interval's point stands.
+double MiddleSeconds(const Interval& interval) {
+  return absl::ToDoubleSeconds(interval.begin + (interval.end - interval.begin) / 2);
+}
+
+// A reference line at one height, drawn from `from` to `to`.
+ChartSeries Level(const std::string& name, double value, double from, double to) {
+  return {name, {{from, value}, {to, value}}, /*reference=*/true};
+}
+
+// A reference line that shows the rates of an open loop until its last interval ends.
+ChartSeries OfferedSeries(const std::vector<RateStep>& steps, const LoadResult& result) {
+  ChartSeries series{"offered", {}, /*reference=*/true};
+  const absl::Duration end = result.intervals.back().end;
+  absl::Duration at;
+  for (const RateStep& step : steps) {
+    if (at < end) {
+      series.points.emplace_back(absl::ToDoubleSeconds(at), step.rate);
+      at = std::min(at + step.duration, end);
+      series.points.emplace_back(absl::ToDoubleSeconds(at), step.rate);
+    }
+  }
+  return series;
+}
+
+LineChart RateChart(const LoadResult& result, const ReportContext& context) {
   LineChart chart{"Requests a second",
                   "seconds",
                   "requests / s",
@@ -118,18 +145,21 @@ LineChart RateChart(const LoadResult& result) {
                   false};
   for (const Interval& interval : result.intervals) {
     const double seconds = absl::ToDoubleSeconds(interval.end - interval.begin);
-    const double at = absl::ToDoubleSeconds(interval.end);
     if (seconds > 0) {
       const uint64_t counts[] = {interval.answered, interval.refused, interval.given_up};
       for (size_t i = 0; i < 3; ++i) {
-        chart.series[i].points.emplace_back(at, static_cast<double>(counts[i]) / seconds);
+        chart.series[i].points.emplace_back(MiddleSeconds(interval),
+                                            static_cast<double>(counts[i]) / seconds);
       }
     }
+  }
+  if (!context.offered.empty() && !result.intervals.empty()) {
+    chart.series.push_back(OfferedSeries(context.offered, result));
   }
   return chart;
 }
 
-LineChart LatencyChart(const LoadResult& result) {
+LineChart LatencyChart(const LoadResult& result, const ReportContext& context) {
   LineChart chart{"Latency over time",
                   "seconds",
                   "ms, log scale",
@@ -137,17 +167,21 @@ LineChart LatencyChart(const LoadResult& result) {
                   {},
                   true};
   for (const Interval& interval : result.intervals) {
-    const double at = absl::ToDoubleSeconds(interval.end);
     const double quantiles[] = {0.5, 0.99, 1};
     for (size_t i = 0; i < 3 && interval.latency.count() > 0; ++i) {
       chart.series[i].points.emplace_back(
-          at, absl::ToDoubleMilliseconds(interval.latency.Quantile(quantiles[i])));
+          MiddleSeconds(interval),
+          absl::ToDoubleMilliseconds(interval.latency.Quantile(quantiles[i])));
     }
+  }
+  if (context.has_goal && !result.intervals.empty()) {
+    chart.series.push_back(Level("goal", absl::ToDoubleMilliseconds(context.latency_goal), 0,
+                                 absl::ToDoubleSeconds(result.intervals.back().end)));
   }
   return chart;
 }
 
-LineChart QuantileChart(const Tally& total) {
+LineChart QuantileChart(const Tally& total, const ReportContext& context) {
   LineChart chart{"Latency by share of calls",
                   "share of calls that are faster",
                   "ms, log scale",
@@ -168,6 +202,10 @@ LineChart QuantileChart(const Tally& total) {
           static_cast<double>(i),
           absl::ToDoubleMilliseconds(histograms[series]->Quantile(quantiles[i].quantile)));
     }
+  }
+  if (context.has_goal && total.latency.count() > 0) {
+    chart.series.push_back(Level("goal", absl::ToDoubleMilliseconds(context.latency_goal), 0,
+                                 static_cast<double>(std::size(quantiles) - 1)));
   }
   return chart;
 }
@@ -234,6 +272,21 @@ std::string TargetTable(const LoadResult& result) {
   return Table({"target", "share", "answered", "refused or wrong", "p50 ms", "p99 ms"}, rows);
 }
 
+// The runs of a search.
+std::string ProbeTable(const ReportContext& context) {
+  if (context.probes.empty()) {
+    return "";
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(context.probes.size());
+  for (const RateProbe& probe : context.probes) {
+    rows.push_back({Number(probe.rate), Number(probe.answered), InMilliseconds(probe.latency),
+                    probe.holds ? "holds" : "does not hold"});
+  }
+  return "<h2>Rates tried</h2>\n" +
+         Table({"offered a second", "answered a second", "quantile ms", "goal"}, rows);
+}
+
 std::string Problems(const LoadResult& result, const ReportContext& context) {
   std::string text;
   for (const std::string& wrong : result.wrong_answers) {
@@ -266,9 +319,10 @@ std::string ReportHtml(const LoadResult& result, const ReportContext& context) {
           ? absl::StrCat("after ", absl::FormatDuration(result.warmup), " of warm-up")
           : "without a warm-up",
       "</p>\n", Problems(result, context), Tiles(result, context), "<div class='charts'>\n",
-      DrawLineChart(RateChart(result)), DrawLineChart(LatencyChart(result)),
-      DrawLineChart(QuantileChart(total)), StageBar(total), "</div>\n", "<h2>Latencies</h2>\n",
-      LatencyHtml(total), "<h2>Ends of calls</h2>\n", CountTable("end", total.outcomes),
+      DrawLineChart(RateChart(result, context)), DrawLineChart(LatencyChart(result, context)),
+      DrawLineChart(QuantileChart(total, context)), StageBar(total), "</div>\n",
+      ProbeTable(context), "<h2>Latencies</h2>\n", LatencyHtml(total), "<h2>Ends of calls</h2>\n",
+      CountTable("end", total.outcomes),
       absl::StrFormat("<p class='dim'>%d retries. All calls, warm-up included: %d "
                       "started, %d ended.%s</p>\n",
                       total.retries, result.started, result.ledger.total(),

@@ -69,6 +69,7 @@ class Program {
       found = Search(&result);
     } else {
       result = RunOnce(options_.rate);
+      context_.offered = OfferedRates(options_, options_.rate, trace_);
     }
     return Report(result, found);
   }
@@ -183,7 +184,7 @@ class Program {
         driver.Stop();
       }
     }
-    AppendInterval(driver.TakeInterval(), &intervals);
+    AppendLastInterval(driver.TakeInterval(), &intervals);
     if (shows_progress_ && streams_.err_is_terminal) {
       streams_.err << "\r\x1b[K" << std::flush;
     }
@@ -204,32 +205,50 @@ class Program {
   bool Search(LoadResult* result) {
     RateSearchOptions search;
     search.first_rate = options_.rate;
+    double shown_rate = search.first_rate;
     bool found = false;
+    // A document on stdout stands there alone.
+    std::ostream& out = absl::GetFlag(FLAGS_json) == "-" ? streams_.err : streams_.out;
     const double best = SearchRate(search, [&](double rate) {
       if (interrupted()) {
         return false;
       }
       LoadResult run = RunOnce(rate);
-      const absl::Duration latency = run.total.latency.Quantile(options_.goal_quantile);
-      const double achieved = run.PerSecond(run.total.num(Fate::kAnswered));
-      const bool met = run.total.num(Fate::kAnswered) > 0 && latency <= context_.latency_goal &&
-                       run.total.error_share() <= kMostErrors && achieved >= kLeastOfRate * rate &&
-                       run.wrong_answers.empty();
-      absl::string_view verdict = met ? "holds" : "does not hold";
-      streams_.out << absl::StrFormat("rate %10.1f  answered %10.1f  quantile %.3f ms  %s\n", rate,
-                                      achieved, absl::ToDoubleMilliseconds(latency), verdict)
-                   << std::flush;
-      if (met || !found) {
+      const RateProbe probe = Judge(rate, run);
+      context_.probes.push_back(probe);
+      out << absl::StrFormat("rate %10.1f  answered %10.1f  quantile %.3f ms  %s\n", rate,
+                             probe.answered, absl::ToDoubleMilliseconds(probe.latency),
+                             probe.holds ? "holds" : "does not hold")
+          << std::flush;
+      if (probe.holds || !found) {
         *result = std::move(run);
+        shown_rate = rate;
       }
-      found = found || met;
-      return met;
+      found = found || probe.holds;
+      return probe.holds;
     });
-    context_.load = absl::StrCat(context_.load, "; the highest rate within the goal: ",
-                                 absl::StrFormat("%.1f", best), " requests a second");
-    streams_.out << absl::StrFormat("highest rate within the goal: %.1f requests a second\n\n",
-                                    best);
+    out << absl::StrFormat("highest rate within the goal: %.1f requests a second\n\n", best);
+    // The figures are those of one run, and so is what the report says of it.
+    LoadOptions shown = options_;
+    shown.rate = shown_rate;
+    context_.load = absl::StrCat(
+        Describe(shown),
+        absl::StrFormat("; the %s of %d rates tried, goal %s",
+                        found ? "highest within the goal" : "last, and none is within the goal,",
+                        context_.probes.size(), absl::FormatDuration(context_.latency_goal)));
+    context_.offered = OfferedRates(options_, shown_rate, trace_);
     return found;
+  }
+
+  RateProbe Judge(double rate, const LoadResult& run) const {
+    RateProbe probe;
+    probe.rate = rate;
+    probe.answered = run.PerSecond(run.total.num(Fate::kAnswered));
+    probe.latency = run.total.latency.Quantile(options_.goal_quantile);
+    probe.holds = run.total.num(Fate::kAnswered) > 0 && probe.latency <= context_.latency_goal &&
+                  run.total.error_share() <= kMostErrors && probe.answered >= kLeastOfRate * rate &&
+                  run.wrong_answers.empty();
+    return probe;
   }
 
   bool Write(const std::string& flag, const std::string& path, const std::string& text) {

@@ -1,12 +1,14 @@
 // The whole program: flags, files and exit codes, against an in-process server.
 #include "client/load/run_load.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/load/testing/hash_scorer.h"
 #include "client/testing/fake_scorer.h"
 #include "gmock/gmock.h"
@@ -171,6 +173,33 @@ TEST_F(RunLoadTest, NoRateWithinTheGoalIsExitCode4) {
   EXPECT_THAT(result.out, HasSubstr("highest rate within the goal: 0.0 requests a second"));
 }
 
+std::string ReadText(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// As docs/LOAD.md has it, without --arrivals; the report is about the best rate, not the first.
+TEST_F(RunLoadTest, ASearchReportsTheRateThatItsFiguresAreOf) {
+  const std::string page = ::testing::TempDir() + "/search.html";
+  const Result result = Run({"--search", "--latency_goal=10s", "--rate=40", "--requests=3",
+                             "--json=-", "--html=" + page});
+  EXPECT_TRUE(result.code == kLoadOk || result.code == kLoadMissed) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_THAT(result.err, HasSubstr("highest rate within the goal: "));
+  double best = 0;
+  double last = 0;
+  for (const auto& probe : json["probes"]) {
+    last = probe["rate"];
+    best = probe["holds"] ? std::max(best, last) : best;
+  }
+  ASSERT_GE(json["probes"].size(), 2U);
+  EXPECT_THAT(json["load"].get<std::string>(),
+              HasSubstr(absl::StrCat("constant, ", best > 0 ? best : last, " requests a second")));
+  EXPECT_THAT(ReadText(page), AllOf(HasSubstr("Rates tried"), HasSubstr("offered</span>"),
+                                    HasSubstr("goal</span>")));
+}
+
 TEST_F(RunLoadTest, ReportsAsJsonCsvAndHtml) {
   const std::string folder = ::testing::TempDir();
   const Result result =
@@ -197,7 +226,8 @@ TEST_F(RunLoadTest, ReportsAsJsonCsvAndHtml) {
   std::ostringstream html;
   html << std::ifstream(folder + "/load.html").rdbuf();
   EXPECT_THAT(html.str(), AllOf(StartsWith("<!DOCTYPE html>"), HasSubstr("<polyline"),
-                                HasSubstr("Where the mean call"), Not(HasSubstr("<script")),
+                                HasSubstr("Where the mean call"), HasSubstr("offered</span>"),
+                                Not(HasSubstr("goal</span>")), Not(HasSubstr("<script")),
                                 Not(HasSubstr("http://")), Not(HasSubstr("https://"))));
   EXPECT_EQ(Run({"--csv=/nonexistent/x"}).code, kLoadUsage);
 }
@@ -244,8 +274,9 @@ TEST(LoadUsageTest, WrongFlagsAreExitCode2) {
       {{"--shapes=huge"}, "--shapes: 'huge' is no shape"},
       {{"--targets=127.0.0.1"}, "has no port"},
       {{"--targets=127.0.0.1:1=x"}, "--targets: target '127.0.0.1:1=x' is not"},
-      {{"--search"}, "--search: needs --latency_goal"},
-      {{"--search", "--latency_goal=1s"}, "--search: needs --latency_goal, and --arrivals"},
+      {{"--search"}, "--search: needs a goal, as --latency_goal=50ms"},
+      {{"--search", "--latency_goal=1s", "--trace=x"}, "--search: has rates of its own"},
+      {{"--search", "--latency_goal=1s", "--arrivals=closed"}, "--search: has rates of its own"},
       {{"--latency_goal=0"}, "--latency_goal: must be positive"},
       {{"--thresholds=fast"}, "--thresholds: threshold 'fast' is not"},
       {{"--tls_ca=x"}, "--tls: files are given, but not --tls"},

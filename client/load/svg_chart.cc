@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,30 @@ constexpr double kTop = 26;
 constexpr double kBottom = 38;
 constexpr int kTicks = 6;
 constexpr int kColours = 7;  // Classes c0 to c6 of the report's style sheet.
+
+// Dashes of the first, second, ... series. A later one is drawn over the earlier ones, which are
+// seen in its gaps.
+constexpr const char* kDashes[] = {"none", "8 5", "2.5 5", "12 4 2 4"};
+
+const char* DashesOf(size_t series) { return kDashes[series % std::size(kDashes)]; }
+
+// The mark of a point: a disk, a larger square around it, or a cross that reaches beyond both.
+// `content` is what the element holds.
+std::string Mark(size_t series, double x, double y, const std::string& content) {
+  switch (series % 3) {
+    case 0:
+      return absl::StrFormat("<circle class='dot c%d' cx='%.1f' cy='%.1f' r='2'>%s</circle>",
+                             series, x, y, content);
+    case 1:
+      return absl::StrFormat(
+          "<rect class='dot hollow c%d' x='%.1f' y='%.1f' width='8' height='8'>%s</rect>", series,
+          x - 4, y - 4, content);
+    default:
+      return absl::StrFormat(
+          "<path class='dot hollow c%d' d='M%.1f %.1fl10 10m-10 0l10 -10'>%s</path>", series, x - 5,
+          y - 5, content);
+  }
+}
 
 std::string Shown(double value) {
   if (value != 0 && (std::abs(value) < 1e-4 || std::abs(value) >= 1e6)) {
@@ -101,10 +126,18 @@ class LineDrawing {
   std::string Legend() const {
     std::string legend;
     for (size_t i = 0; chart_.series.size() > 1 && i < chart_.series.size(); ++i) {
-      absl::StrAppend(&legend, " <span class='name'><span class='key c", i, "'></span>",
-                      EscapeHtml(chart_.series[i].name), "</span>");
+      absl::StrAppend(&legend, " <span class='name'>", Sample(i), EscapeHtml(chart_.series[i].name),
+                      "</span>");
     }
     return legend;
+  }
+
+  // How a series looks, for the legend.
+  std::string Sample(size_t series) const {
+    return absl::StrFormat(
+        "<svg class='sample' viewBox='0 0 32 12'><polyline class='line c%d' stroke-dasharray='%s' "
+        "points='0,6 32,6'/>%s</svg>",
+        series, DashesOf(series), chart_.series[series].reference ? "" : Mark(series, 16, 6, ""));
   }
 
   bool FindRange() {
@@ -171,16 +204,19 @@ class LineDrawing {
         ++num_shown;
       }
     }
-    absl::StrAppend(&svg_, "<polyline class='line c", colour, "' points='", line, "'/>");
+    absl::StrAppend(&svg_, "<polyline class='line c", colour, "' stroke-dasharray='",
+                    DashesOf(colour), "' points='", line, "'/>");
+    if (series.reference) {
+      return;
+    }
     // A lone point is no line, and few of them are easier to read with their places marked.
     constexpr size_t kMaxMarked = 40;
     for (const auto& point : series.points) {
       if (num_shown <= kMaxMarked && IsShown(point)) {
-        absl::StrAppendFormat(&svg_,
-                              "<circle class='dot c%d' cx='%.1f' cy='%.1f' r='2.5'><title>%s %s: "
-                              "%s %s</title></circle>",
-                              colour, X(point.first), Y(point.second), EscapeHtml(series.name),
-                              Shown(point.first), Shown(point.second), EscapeHtml(chart_.y_unit));
+        svg_ += Mark(
+            colour, X(point.first), Y(point.second),
+            absl::StrFormat("<title>%s %s: %s %s</title>", EscapeHtml(series.name),
+                            Shown(point.first), Shown(point.second), EscapeHtml(chart_.y_unit)));
       }
     }
   }

@@ -11,6 +11,7 @@ namespace canopy::client {
 struct ChartSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;  // By rising x; all finite.
+  bool reference = false;  // A goal or a plan rather than a measurement: drawn without marks.
 };
 
 struct LineChart {
@@ -22,7 +23,8 @@ struct LineChart {
   bool log_y = false;                 // Points with y <= 0 are then left out.
 };
 
-// Text is escaped. A chart without points says so.
+// Draws each series in a colour, dashes and marks of its own, so that those which coincide are all
+// seen. Text is escaped. A chart without points says so.
 std::string DrawLineChart(const LineChart& chart);
 
 struct BarPart {

@@ -31,6 +31,22 @@ TEST(DrawLineChartTest, PlacesPointsBetweenTheAxes) {
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
+TEST(DrawLineChartTest, SeriesThatCoincideAreAllSeen) {
+  const std::vector<std::pair<double, double>> same = {{0, 1}, {1, 1}};
+  const std::string svg = DrawLineChart(
+      {"t", "", "", {{"a", same}, {"b", same}, {"c", same}, {"goal", same, true}}, {}, false});
+  // A line over another one has gaps, and the marks are of three kinds.
+  for (const char* dashes : {"c0' stroke-dasharray='none'", "c1' stroke-dasharray='8 5'",
+                             "c2' stroke-dasharray='2.5 5'", "c3' stroke-dasharray='12 4 2 4'"}) {
+    EXPECT_THAT(svg, HasSubstr(dashes));
+  }
+  EXPECT_THAT(svg, HasSubstr("<circle class='dot c0'"));
+  EXPECT_THAT(svg, HasSubstr("<rect class='dot hollow c1'"));
+  EXPECT_THAT(svg, HasSubstr("<path class='dot hollow c2'"));
+  EXPECT_THAT(svg, HasSubstr("goal"));
+  EXPECT_THAT(svg, Not(HasSubstr("goal 0: 1"))) << "a reference line has no marks";
+}
+
 TEST(DrawLineChartTest, LogAxesLeaveOutWhatHasNoLogarithm) {
   LineChart chart{"t", "", "", {{"one", {{0, 0}, {1, 1}, {2, 100}}}}, {"a", "b", "c"}, true};
   const std::string svg = DrawLineChart(chart);
