@@ -1,8 +1,10 @@
 #include "client/channel.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -24,12 +26,20 @@ constexpr int kConnectTimeoutMs = 10'000;
 constexpr int kReconnectBackoffMs = 100;
 constexpr int kMaxReconnectBackoffMs = 5'000;
 
+// gRPC counts backoffs in whole milliseconds, and opens no channel with one of 0 or of centuries.
+constexpr absl::Duration kShortestBackoff = absl::Milliseconds(1);
+constexpr absl::Duration kLongestBackoff = absl::Hours(24);
+
+double BackoffSeconds(absl::Duration backoff) {
+  return absl::ToDoubleSeconds(std::clamp(backoff, kShortestBackoff, kLongestBackoff));
+}
+
 std::string RetryPolicy(const ClientOptions& options) {
   return absl::StrFormat(R"("retryPolicy": {
       "maxAttempts": %d, "initialBackoff": "%.9fs", "maxBackoff": "%.9fs",
       "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]})",
-                         options.max_attempts, absl::ToDoubleSeconds(options.initial_backoff),
-                         absl::ToDoubleSeconds(options.max_backoff));
+                         options.max_attempts, BackoffSeconds(options.initial_backoff),
+                         BackoffSeconds(options.max_backoff));
 }
 
 // The throttle ends retries while more than half of the last calls failed: no retry storm against

@@ -6,22 +6,16 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "client/answer_check.h"
+#include "client/call_deadline.h"
 #include "client/channel.h"
 #include "client/error_details.h"
 #include "client/token_forms.h"
 #include "google/protobuf/wrappers.pb.h"
-#include "grpc/support/time.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/generic/generic_stub.h"
 
 namespace canopy::client {
 namespace {
-
-// On the monotonic clock: a step of the wall clock neither ends a call nor lets it wait for ever.
-gpr_timespec DeadlineAfter(absl::Duration duration) {
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(duration), GPR_TIMESPAN));
-}
 
 // Enough that gRPC takes it as metadata; what it means is for those who read it.
 bool IsTraceparent(absl::string_view text) {

@@ -22,7 +22,8 @@ struct ClientOptions {
   int64_t max_request_bytes = int64_t{64} << 20;
   // Of one call, the first included: 1 (no retries) to 5 (gRPC's limit).
   int max_attempts = 4;
-  // Before the first retry, with jitter; doubled for each further one up to max_backoff. Positive.
+  // Before the first retry, with jitter; doubled for each further one up to max_backoff. Positive;
+  // gRPC waits for at least 1 ms and at most a day.
   absl::Duration initial_backoff = absl::Milliseconds(200);
   absl::Duration max_backoff = absl::Seconds(5);
   // How the server is known and spoken to; null = plaintext.

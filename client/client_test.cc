@@ -5,10 +5,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/error_details.h"
 #include "client/testing/fake_scorer.h"
@@ -363,6 +366,48 @@ TEST_F(ClientTest, ReadsHealthFromGrpcsOwnService) {
   server_.SetServing("canopy.v1.Scorer", true);
   EXPECT_EQ(*client->Check("canopy.v1.Scorer"), Health::kServing);
   EXPECT_EQ(client->Check("unknown").status().code(), absl::StatusCode::kNotFound);
+}
+
+// std::chrono's clocks end after 292 years.
+const absl::Duration kLongDeadlines[] = {absl::Hours(1'752'000), absl::Hours(2'562'047),
+                                         absl::Hours(2'562'048), absl::Hours(99'999'999),
+                                         absl::Seconds(std::numeric_limits<int64_t>::max())};
+
+TEST_F(ClientTest, ADeadlineBeyondTheClockIsNone) {
+  server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& request,
+                     v1::ScoreResponse* response) {
+    *response = SampleResponse();
+    response->set_request_id(request.request_id());
+    return grpc::Status::OK;
+  };
+  for (const absl::Duration deadline : kLongDeadlines) {
+    SCOPED_TRACE(absl::FormatDuration(deadline));
+    options_.deadline = deadline;
+    const absl::StatusOr<v1::ScoreResponse> response = Score();
+    EXPECT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(*NewClient()->Check(""), Health::kServing);
+    const auto stream = NewClient()->OpenStream({4});
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    v1::ScoreRequest request = SampleRequest();
+    request.set_request_id("r");
+    const auto answer = (*stream)->Send(std::move(request)).get();
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    EXPECT_TRUE((*stream)->Finish().ok());
+  }
+}
+
+TEST_F(ClientTest, BackoffsFromTheShortestToTheLongestRetry) {
+  for (const absl::Duration backoff : {absl::Nanoseconds(1), absl::Microseconds(500)}) {
+    for (const absl::Duration most : {absl::Milliseconds(1), absl::Hours(99'999'999),
+                                      absl::Seconds(std::numeric_limits<int64_t>::max())}) {
+      SCOPED_TRACE(absl::StrCat(absl::FormatDuration(backoff), " to ", absl::FormatDuration(most)));
+      options_.initial_backoff = backoff;
+      options_.max_backoff = most;
+      RefuseFirst(server_.num_calls() + 1, grpc::StatusCode::UNAVAILABLE);
+      const absl::StatusOr<v1::ScoreResponse> response = Score();
+      EXPECT_TRUE(response.ok()) << response.status();
+    }
+  }
 }
 
 TEST(ClientOptionsTest, NamesTheWrongOption) {

@@ -1,6 +1,5 @@
 #include "client/score_stream.h"
 
-#include <chrono>
 #include <deque>
 #include <string>
 #include <utility>
@@ -12,18 +11,16 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "client/answer_check.h"
+#include "client/call_deadline.h"
 #include "client/error_details.h"
 #include "client/message_stream.h"
 #include "client/token_forms.h"
-#include "grpc/support/time.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
 
 namespace canopy::client {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr char kMethod[] = "/canopy.v1.Scorer/ScoreStream";
 
@@ -130,7 +127,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
     uint64_t number = 0;  // Of all that were sent.
   };
   struct Due {
-    Clock::time_point at;
+    gpr_timespec at;  // on the monotonic clock
     std::string request_id;
     uint64_t number;
   };
@@ -174,7 +171,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
         !status.ok()) {
       return ToAbslStatus(status);
     }
-    due_.push_back({Clock::now() + absl::ToChronoNanoseconds(limits_.deadline), id, number});
+    due_.push_back({DeadlineAfter(limits_.deadline), id, number});
     stream_->Write(bytes);
     pending_.emplace(id, Pending{std::move(*request), std::move(*done), number});
     if (alarm_ == nullptr) {
@@ -239,14 +236,11 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
       return;
     }
     alarm_ = std::make_unique<grpc::Alarm>();
-    const auto left = std::chrono::nanoseconds(due_.front().at - Clock::now());
-    alarm_->Set(
-        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left.count(), GPR_TIMESPAN)),
-        [self = shared_from_this()](bool fired) {
-          if (fired) {
-            self->CheckDue();
-          }
-        });
+    alarm_->Set(due_.front().at, [self = shared_from_this()](bool fired) {
+      if (fired) {
+        self->CheckDue();
+      }
+    });
   }
 
   bool IsPending(const Due& due) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -257,7 +251,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   void CheckDue() ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       absl::MutexLock lock(&mutex_);
-      if (due_.empty() || !IsPending(due_.front()) || Clock::now() < due_.front().at) {
+      if (due_.empty() || !IsPending(due_.front()) || !HasPassed(due_.front().at)) {
         WatchFirstDue();
         return;
       }

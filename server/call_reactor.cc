@@ -3,14 +3,17 @@
 #include <iterator>
 #include <string>
 
+#include "absl/time/time.h"
+#include "core/base/saturating_time.h"
+#include "grpc/support/time.h"
 #include "server/grpc_status.h"
 #include "server/trace_context.h"
 
 namespace canopy::server {
 namespace {
 
-// Deadlines further away are none: differences of such time points overflow.
-constexpr auto kFarAway = std::chrono::hours(24 * 365);
+// A deadline that is further away is treated as none, so that nothing has to keep track of it.
+constexpr absl::Duration kFarAway = absl::Hours(24 * 365);
 
 constexpr char kRetryPushbackTrailer[] = "grpc-retry-pushback-ms";
 
@@ -82,15 +85,15 @@ absl::string_view FindMetadata(const grpc::CallbackServerContext& call, const ch
 }
 
 std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerContext& call) {
-  const auto now = std::chrono::system_clock::now();
-  const auto deadline = call.deadline();
-  if (deadline >= now + kFarAway) {
+  // Not call.deadline(): its conversion to std::chrono overflows from 2262 on, and "no deadline" of
+  // gRPC for Go and for Java is later than that.
+  const gpr_timespec deadline = call.raw_deadline();
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  const absl::Duration time_left = absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
+  if (time_left >= kFarAway) {
     return std::chrono::steady_clock::time_point::max();
   }
-  if (deadline <= now) {
-    return std::chrono::steady_clock::now();
-  }
-  return std::chrono::steady_clock::now() + (deadline - now);
+  return SaturatingAdd(std::chrono::steady_clock::now(), time_left);
 }
 
 }  // namespace canopy::server

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/saturating_time.h"
 #include "core/base/status_macros.h"
 #include "grpc/impl/codegen/grpc_types.h"
 #include "grpcpp/security/server_credentials.h"
@@ -74,8 +75,8 @@ void Listener::Shutdown(std::chrono::steady_clock::time_point deadline) {
   if (acceptor != nullptr) {
     acceptor->Stop();
     acceptor->EndConnections(deadline);
-    server->Shutdown(std::chrono::system_clock::now() +
-                     (deadline - std::chrono::steady_clock::now()));
+    server->Shutdown(SaturatingAdd(std::chrono::system_clock::now(),
+                                   TimeBetween(std::chrono::steady_clock::now(), deadline)));
   }
 }
 

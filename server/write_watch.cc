@@ -2,17 +2,19 @@
 
 #include <utility>
 
+#include "core/base/saturating_time.h"
+
 namespace canopy::server {
 
 WriteWatch::Writer::Writer(WriteWatch* watch, std::function<void()> cut)
     : watch_(*watch), cut_(std::move(cut)) {}
 
 void WriteWatch::Writer::Started() {
-  if (watch_.timeout_.count() == 0) {
+  if (watch_.timeout_ == absl::ZeroDuration()) {
     return;
   }
   MutexLock lock(&watch_.mutex_);
-  due_ = std::chrono::steady_clock::now() + watch_.timeout_;
+  due_ = SaturatingAdd(std::chrono::steady_clock::now(), watch_.timeout_);
   writing_ = true;
   place_ = watch_.writing_.insert(watch_.writing_.end(), this);
   if (!watch_.alarm_set_) {
@@ -22,7 +24,7 @@ void WriteWatch::Writer::Started() {
 }
 
 void WriteWatch::Writer::Done() {
-  if (watch_.timeout_.count() == 0) {
+  if (watch_.timeout_ == absl::ZeroDuration()) {
     return;
   }
   MutexLock lock(&watch_.mutex_);
@@ -33,9 +35,7 @@ void WriteWatch::Writer::Done() {
 }
 
 WriteWatch::WriteWatch(absl::Duration timeout, std::function<void()> on_cut)
-    : timeout_(absl::ToChronoNanoseconds(timeout)),
-      on_cut_(std::move(on_cut)),
-      alarm_([this] { Ring(); }) {}
+    : timeout_(timeout), on_cut_(std::move(on_cut)), alarm_([this] { Ring(); }) {}
 
 void WriteWatch::Ring() {
   MutexLock lock(&mutex_);

@@ -54,7 +54,7 @@ class WriteWatch {
  private:
   void Ring() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::chrono::steady_clock::duration timeout_;
+  const absl::Duration timeout_;
   const std::function<void()> on_cut_;
   Mutex mutex_;
   std::list<Writer*> writing_ ABSL_GUARDED_BY(mutex_);  // in the order of their instants

@@ -64,6 +64,21 @@ TEST(WriteWatchTest, LeavesAloneWhatIsTakenInTime) {
   EXPECT_EQ(counted.count(), 0);
 }
 
+TEST(WriteWatchTest, ATimeoutBeyondTheClockNeverCuts) {
+  for (const absl::Duration timeout : {absl::Hours(99'999'999), absl::InfiniteDuration()}) {
+    Counter cuts;
+    WriteWatch watch(timeout, [&] { cuts.Add(); });
+    WriteWatch::Writer writer(&watch, [] { FAIL() << "cut"; });
+    // A timeout that overflows is due at once: the alarm would ring before a later, short one.
+    writer.Started();
+    Counter later;
+    Alarm alarm([&] { later.Add(); });
+    alarm.SetAt(Clock::now() + std::chrono::milliseconds(20));
+    later.Await(1);
+    EXPECT_EQ(cuts.count(), 0);
+  }
+}
+
 // What was taken in time, and what is gone, is not cut when a later write's time comes.
 TEST(WriteWatchTest, WritersMayGoWhileTheyWrite) {
   constexpr auto kTimeout = std::chrono::milliseconds(100);

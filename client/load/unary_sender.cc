@@ -3,10 +3,10 @@
 #include <thread>
 #include <utility>
 
+#include "client/call_deadline.h"
 #include "client/channel.h"
 #include "client/error_details.h"
 #include "client/load/doomed_connection.h"
-#include "grpc/support/time.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
 
@@ -14,11 +14,6 @@ namespace canopy::client {
 namespace {
 
 constexpr char kScoreMethod[] = "/canopy.v1.Scorer/Score";
-
-gpr_timespec DeadlineAfter(absl::Duration duration) {
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(duration), GPR_TIMESPAN));
-}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include "core/base/checked_math.h"
 #include "core/base/logging.h"
+#include "core/base/status_details.h"
 #include "core/base/status_macros.h"
 #include "gtest/gtest.h"
 
@@ -52,6 +53,17 @@ TEST(LoggingTest, AFloodOfOneEventLeavesLinesOutAndOthersAlone) {
 TEST(LoggingTest, JsonQuotesNonFiniteNumbers) {
   EXPECT_EQ(FormatLogLine(LogFormat::kJson, "INFO", "x", {{"d", std::nan("")}}),
             "{\"severity\":\"INFO\",\"event\":\"x\",\"d\":\"nan\"}");
+}
+
+TEST(StatusDetailsTest, ARetryDelayIsOneThatTheWireCanCarry) {
+  const auto delay_of = [](absl::Duration delay) {
+    return RetryAfter(WithRetryAfter(absl::UnavailableError("busy"), delay));
+  };
+  EXPECT_EQ(delay_of(absl::Milliseconds(2'345)), absl::Milliseconds(2'345));
+  EXPECT_EQ(delay_of(absl::InfiniteDuration()), absl::Hours(24));
+  EXPECT_EQ(delay_of(absl::Hours(99'999'999)), absl::Hours(24));
+  EXPECT_EQ(delay_of(-absl::InfiniteDuration()), absl::ZeroDuration());
+  EXPECT_EQ(RetryAfter(absl::UnavailableError("busy")), std::nullopt);
 }
 
 absl::StatusOr<int> Half(int value) {

@@ -73,9 +73,10 @@ class ABSL_LOCKABLE Mutex {
   bool AwaitWithTimeout(const Condition& condition, absl::Duration timeout) {
     std::unique_lock<std::mutex> lock(mutex_, std::adopt_lock);
     changed_.notify_all();
-    const bool holds =
-        changed_.wait_for(lock, absl::ToChronoMilliseconds(std::min(timeout, absl::Hours(24))),
-                          [&condition] { return condition.Eval(); });
+    const bool holds = changed_.wait_for(
+        lock,
+        absl::ToChronoMilliseconds(std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24))),
+        [&condition] { return condition.Eval(); });
     lock.release();
     return holds;
   }

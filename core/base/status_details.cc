@@ -1,5 +1,6 @@
 #include "core/base/status_details.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/cord.h"
@@ -12,10 +13,15 @@ namespace {
 constexpr char kRetryAfterKey[] = "canopy/retry_after_ms";
 constexpr char kReasonKey[] = "canopy/reason";
 
+// google.protobuf.Duration carries the delay on the wire and holds 10,000 years at most. A client
+// that is told to wait for a day has understood.
+constexpr absl::Duration kLongestRetryDelay = absl::Hours(24);
+
 }  // namespace
 
 absl::Status WithRetryAfter(absl::Status status, absl::Duration delay) {
-  status.SetPayload(kRetryAfterKey, absl::Cord(absl::StrCat(absl::ToInt64Milliseconds(delay))));
+  const absl::Duration limited = std::clamp(delay, absl::ZeroDuration(), kLongestRetryDelay);
+  status.SetPayload(kRetryAfterKey, absl::Cord(absl::StrCat(absl::ToInt64Milliseconds(limited))));
   return status;
 }
 

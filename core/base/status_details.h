@@ -13,7 +13,8 @@
 
 namespace canopy {
 
-// The same error, marked as one that a client may repeat after `delay`. Whole milliseconds.
+// The same error, marked as one that a client may repeat after `delay`. Whole milliseconds,
+// limited to 0 .. 24 hours.
 absl::Status WithRetryAfter(absl::Status status, absl::Duration delay);
 // The delay that WithRetryAfter set, if it did.
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);

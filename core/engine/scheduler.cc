@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "absl/time/time.h"
+#include "core/base/saturating_time.h"
+
 namespace canopy {
 namespace {
 
@@ -104,8 +107,9 @@ bool Scheduler::IsHopeless(const JobRequest& request, TimePoint now) const {
     return false;
   }
   const int64_t ahead = TokensAhead(request);
-  return ahead > 0 && Forecast(ahead + request.tokens) >
-                          kDeadlineShare * std::chrono::duration<double>(request.deadline - now);
+  return ahead > 0 &&
+         Forecast(ahead + request.tokens).count() >
+             kDeadlineShare * absl::ToDoubleSeconds(TimeBetween(now, request.deadline));
 }
 
 std::chrono::duration<double> Scheduler::Forecast(int64_t tokens) const {
@@ -167,7 +171,8 @@ std::optional<JobId> Scheduler::PickFirst(TimePoint now) {
     return PickFair(1);
   }
   if (!low_arrivals_.empty() && !patience_had_last_ &&
-      now - low_arrivals_.begin()->first >= options_.low_priority_patience) {
+      now >= SaturatingAdd(low_arrivals_.begin()->first,
+                           absl::FromChrono(options_.low_priority_patience))) {
     patience_had_last_ = true;
     return low_arrivals_.begin()->second;
   }
@@ -203,7 +208,8 @@ std::optional<Turn> Scheduler::Take(TimePoint now) {
   }
   turn.share_key = jobs_.at(*first).request.share_key;
   const bool full = Fill(&turn);
-  const TimePoint ready = EarliestArrival(turn) + options_.batch_window;
+  const TimePoint ready =
+      SaturatingAdd(EarliestArrival(turn), absl::FromChrono(options_.batch_window));
   if (!full && ready > now) {
     PutBack(turn);
     held_until_ = ready;

@@ -464,6 +464,39 @@ TEST_F(SchedulerTest, ADeadlineThatCannotBeMetIsRefused) {
   EXPECT_TRUE(Admit(other)) << "another client does not wait for the backlog of the first";
 }
 
+TEST_F(SchedulerTest, ABatchWindowBeyondTheClockHoldsABatchUntilItIsFull) {
+  options_.batch_window = microseconds::max();
+  EXPECT_TRUE(Admit(Job(1, "a", 60, "shared")));
+  EXPECT_THAT(Take(), IsEmpty());
+  EXPECT_EQ(scheduler().held_until(), TimePoint::max());
+  EXPECT_TRUE(Admit(Job(2, "a", 50, "shared")));
+  EXPECT_THAT(Take(), ElementsAre(1)) << "the second does not fit";
+}
+
+TEST_F(SchedulerTest, PatienceBeyondTheClockNeverEnds) {
+  options_.low_priority_patience = microseconds::max();
+  JobRequest low = Job(1, "a", 10);
+  low.priority = Priority::kLow;
+  EXPECT_TRUE(Admit(low));
+  now_ += std::chrono::hours(24);
+  for (JobId id = 2; id <= 4; ++id) {
+    EXPECT_TRUE(Admit(Job(id, "a", 10)));
+  }
+  EXPECT_THAT(RunAll(), ElementsAre(2, 3, 4, 1));
+}
+
+TEST_F(SchedulerTest, DeadlinesAtTheEndsOfTheClockAreNeitherMixedUpNorHopeless) {
+  scheduler().RecordForward(100, std::chrono::milliseconds(100));
+  EXPECT_TRUE(Admit(Job(1, "a", 100)));
+  JobRequest far = Job(2, "a", 100);
+  far.deadline = TimePoint::max() - std::chrono::nanoseconds(1);
+  EXPECT_TRUE(Admit(far));
+  JobRequest past = Job(3, "a", 100);
+  past.deadline = TimePoint::min();
+  EXPECT_EQ(scheduler().Admit(past, now_).refusal, Refusal::kDeadline);
+  EXPECT_THAT(scheduler().Expire(now_), IsEmpty());
+}
+
 TEST_F(SchedulerTest, WhatNobodyWaitsForIsNotTaken) {
   JobRequest job = Job(1, "a", 10);
   job.deadline = now_ + microseconds(10);
