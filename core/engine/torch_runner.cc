@@ -15,9 +15,9 @@
 #include "c10/core/InferenceMode.h"
 #include "core/base/logging.h"
 #include "core/base/status_macros.h"
-#include "core/engine/host_model.h"
 #include "core/engine/model_routes.h"
 #include "core/engine/model_slot.h"
+#include "core/engine/open_model.h"
 #include "core/engine/part_heads.h"
 #include "core/engine/route_measure.h"
 #include "core/model/model_config.h"
@@ -132,16 +132,15 @@ class TurnTakingRunner final : public ModelRunner {
   ModelRunner& runner_;
 };
 
-absl::StatusOr<ModelInfo> DescribeModel(const TorchRunnerOptions& options, const HostModel& model,
-                                        const at::TensorOptions& placement) {
+ModelInfo DescribeModel(const TorchRunnerOptions& options, const HostModel& model,
+                        const at::TensorOptions& placement) {
   const ModelConfig& config = model.config;
   ModelInfo info;
   info.name = options.name;
   if (options.replacement.has_value()) {
     info.version = options.replacement->served->version + 1;
   }
-  CANOPY_ASSIGN_OR_RETURN(info.fingerprint, model.weights.source.Fingerprint(
-                                                [&options] { return CheckWanted(options); }));
+  info.fingerprint = model.fingerprint;
   info.architecture = config.architecture;
   info.parameters = model.weights.CountParameters();
   info.hidden_size = config.hidden_size;
@@ -183,11 +182,6 @@ absl::StatusOr<RewardHead> LoadReward(const TensorView& weight, at::Device devic
 }
 
 absl::StatusOr<YesNoHead> LoadReranker(const HostModel& model, at::Device device) {
-  if (!HasLanguageModelHead(model)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "reranker tokens need a language model; this is a ",
-        model.weights.has_decision_head ? "typed-decision model" : model.config.architecture));
-  }
   const TensorView* head = model.weights.Find("lm_head.weight");
   return YesNoHead::Load(head != nullptr ? *head : *model.weights.Find("embed_tokens.weight"),
                          *model.reranker, device);
@@ -205,8 +199,8 @@ absl::StatusOr<LanguageModelHead> LoadLanguageModelHead(const HostModel& model,
   });
 }
 
-absl::StatusOr<ModelHeads> LoadHeads(const HostModel& model, const TreeEncoder& encoder) {
-  const at::Device device = encoder.options().device();
+// The heads that are copied from host memory, before the decoder's tensors are released there.
+absl::StatusOr<ModelHeads> LoadScoreHeads(const HostModel& model, at::Device device) {
   ModelHeads heads;
   if (model.reranker.has_value()) {
     CANOPY_ASSIGN_OR_RETURN(heads.reranker, LoadReranker(model, device));
@@ -217,10 +211,6 @@ absl::StatusOr<ModelHeads> LoadHeads(const HostModel& model, const TreeEncoder& 
   if (const TensorView* weight = model.weights.Find("score.weight"); weight != nullptr) {
     CANOPY_ASSIGN_OR_RETURN(RewardHead reward, LoadReward(*weight, device));
     heads.reward.emplace(std::move(reward));
-  }
-  if (HasLanguageModelHead(model)) {
-    CANOPY_ASSIGN_OR_RETURN(LanguageModelHead head, LoadLanguageModelHead(model, encoder));
-    heads.language_model.emplace(std::move(head));
   }
   return heads;
 }
@@ -287,12 +277,17 @@ absl::StatusOr<std::unique_ptr<TorchRunner>> Upload(const TorchRunnerOptions& op
                                                     const HostModel& model,
                                                     const at::TensorOptions& placement,
                                                     ModelInfo info) {
+  CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadScoreHeads(model, placement.device()));
   CANOPY_ASSIGN_OR_RETURN(
       std::unique_ptr<const TreeEncoder> encoder,
-      TreeEncoder::Create(model.config, model.weights, placement, options.kernels));
+      TreeEncoder::Create(model.config, model.weights, placement, options.kernels,
+                          [&options] { return CheckWanted(options); }));
   info.fused_supported = encoder->fused_status().ok();
   info.fused_reason = std::string(encoder->fused_status().message());
-  CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadHeads(model, *encoder));
+  if (HasLanguageModelHead(model)) {
+    CANOPY_ASSIGN_OR_RETURN(LanguageModelHead head, LoadLanguageModelHead(model, *encoder));
+    heads.language_model.emplace(std::move(head));
+  }
   return std::make_unique<TorchRunner>(std::make_shared<const ModelInfo>(std::move(info)),
                                        std::move(encoder), std::move(heads));
 }
@@ -311,13 +306,13 @@ absl::StatusOr<std::unique_ptr<TorchRunner>> UploadBeside(const TorchRunnerOptio
   });
 }
 
-// What it read of files is gone when it returns.
+// Host copies of the checkpoint are freed before this function returns.
 absl::StatusOr<std::unique_ptr<TorchRunner>> LoadRunner(const TorchRunnerOptions& options,
                                                         const at::TensorOptions& placement) {
   CANOPY_ASSIGN_OR_RETURN(const HostModel model,
                           OpenHostModel(options, placement.device().str(),
                                         static_cast<int64_t>(placement.dtype().itemsize())));
-  CANOPY_ASSIGN_OR_RETURN(ModelInfo info, DescribeModel(options, model, placement));
+  ModelInfo info = DescribeModel(options, model, placement);
   if (!options.replacement.has_value()) {
     return Upload(options, model, placement, std::move(info));
   }

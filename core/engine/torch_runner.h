@@ -35,9 +35,12 @@ struct TorchRunnerOptions {
   std::optional<Policy> policy;
   std::string route_costs;  // file; empty = none
   std::string build;        // version of the program, which measured costs belong to
-  // The model is to take the place of one that serves: files are copied before they are used, the
-  // device is used in turns, policy and costs are those of what serves.
+  // The model is to take the place of one that serves: the device is used in turns, policy and
+  // costs are those of what serves.
   std::optional<Replacement> replacement;
+  // Returns an error once nobody wants the model, which ends the loading. Asked between steps of
+  // some milliseconds, from the loading thread, beside the replacement's; null = always wanted.
+  std::function<absl::Status()> check_wanted;
   // Bytes that are free on "cpu" or "cuda:N"; null = the system's answer.
   std::function<absl::StatusOr<int64_t>(absl::string_view device)> available_bytes;
   // Kernels of Backend::kFused; null = CUDA's. Tests put the kernels' twins here.
@@ -48,9 +51,10 @@ struct TorchRunnerOptions {
 int64_t DefaultMaxBatchTokens(absl::string_view device);
 
 // INVALID_ARGUMENT for a wrong option or an unsupported config; NOT_FOUND for a missing file;
-// DATA_LOSS for a bad checkpoint; FAILED_PRECONDITION for a device that is not there;
-// RESOURCE_EXHAUSTED, with bytes needed and available, when the weights do not fit, before any is
-// read. Of a replacement also the errors of its hooks, and FAILED_PRECONDITION as of ModelSlot.
+// DATA_LOSS for a bad checkpoint, or one that changes while it is read; FAILED_PRECONDITION for a
+// device that is not there; RESOURCE_EXHAUSTED, with bytes needed and available, when the weights
+// do not fit, before any is read. Of a replacement also the errors of its hooks, and
+// FAILED_PRECONDITION as of ModelSlot.
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOptions& options);
 
 }  // namespace canopy

@@ -2,15 +2,22 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "core/model/host_model.h"
 #include "core/model/synthetic.h"
 #include "core/model/test_files.h"
 #include "core/ops/reference_kernel_ops.h"
@@ -207,6 +214,67 @@ TEST_F(TorchRunnerTest, ConfigMayComeFromElsewhere) {
   EXPECT_TRUE(LoadTorchRunner(options).ok());
   options.config = elsewhere.Join("missing.json");
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(TorchRunnerTest, TheFingerprintIsTheFoldersHoweverItIsComputed) {
+  HostModelOptions reading;
+  reading.source = folder_.path();
+  const auto host = ReadHostModel(reading);
+  ASSERT_TRUE(host.ok()) << host.status();
+  const std::string fingerprint = host->fingerprint;
+  EXPECT_EQ(runner_->info()->fingerprint, fingerprint);
+  const std::function<void(TorchRunnerOptions*)> ways[] = {
+      [](TorchRunnerOptions* options) { options->dtype = "bfloat16"; },
+      [](TorchRunnerOptions* options) { options->dtype = "float16"; },
+      [](TorchRunnerOptions* options) { options->threads = 2; },
+      [](TorchRunnerOptions* options) { options->device = "auto"; },
+      [](TorchRunnerOptions* options) { options->name = "other"; },
+      [](TorchRunnerOptions* options) { options->max_batch_tokens = 64; },
+      [](TorchRunnerOptions* options) { options->policy = Policy::kReference; },
+      [](TorchRunnerOptions* options) { options->kernels = ReferenceKernels(); },
+  };
+  for (size_t way = 0; way < std::size(ways); ++way) {
+    TorchRunnerOptions options = OptionsFor(folder_.path());
+    ways[way](&options);
+    const auto runner = LoadTorchRunner(options);
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    EXPECT_EQ((*runner)->info()->fingerprint, fingerprint) << way;
+  }
+}
+
+TEST_F(TorchRunnerTest, TheFingerprintChangesWithSettingsThatChangeAnAnswer) {
+  std::set<std::string> all = {runner_->info()->fingerprint};
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"1e-6", "1e-5"}, {"10000.0", "20000.0"}, {": 300", ": 301"}}) {
+    folder_.Write("config.json", absl::StrReplaceAll(kConfig, {{from, to}}));
+    all.insert((*LoadTorchRunner(OptionsFor(folder_.path())))->info()->fingerprint);
+  }
+  folder_.Write("config.json", kConfig);
+  folder_.Write("temperatures.json", R"({"choice": {"temperature": 2}})");
+  all.insert((*LoadTorchRunner(OptionsFor(folder_.path())))->info()->fingerprint);
+  EXPECT_EQ(all.size(), 5U);
+}
+
+TEST_F(TorchRunnerTest, HostMemoryHoldsTheWeightsOnce) {
+  std::map<std::string, int64_t> needed;
+  for (const std::string dtype : {"float32", "bfloat16"}) {
+    TorchRunnerOptions options = OptionsFor(folder_.path());
+    options.dtype = dtype;
+    int64_t available = 0;
+    options.available_bytes = [&available](absl::string_view) { return available; };
+    const absl::Status status = LoadTorchRunner(options).status();
+    ASSERT_TRUE(absl::IsResourceExhausted(status)) << status;
+    const std::string text(status.message());
+    const size_t begin = text.find("needs ") + 6;
+    needed[dtype] = std::stoll(text.substr(begin));
+    available = needed[dtype];
+    EXPECT_TRUE(LoadTorchRunner(options).ok());
+  }
+  const auto file_bytes =
+      static_cast<int64_t>(std::filesystem::file_size(folder_.Join("model.safetensors")));
+  const int64_t largest = 64 * kHidden;
+  EXPECT_EQ(needed["float32"], file_bytes + largest * 4);
+  EXPECT_EQ(needed["bfloat16"], file_bytes + largest * 2);
 }
 
 TEST_F(TorchRunnerTest, SixteenBitTypesAreNamed) {

@@ -1,19 +1,17 @@
 #include "core/model/checkpoint.h"
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "core/base/status_macros.h"
-#include "core/model/mapped_file.h"
 #include "core/model/safetensors.h"
 #include "core/model/strict_json.h"
 
@@ -29,14 +27,7 @@ constexpr int kMaxIndexDepth = 8;
 constexpr int64_t kMaxIndexValues = 1'000'000;
 constexpr size_t kMaxFileNameBytes = 255;
 
-// An open file with its tensors' headers in memory, and what keeps it there.
-struct OpenFile {
-  absl::Span<const uint8_t> bytes;
-  std::shared_ptr<const void> owner;
-};
-// How files of tensors are opened.
-using FileOpener = std::function<absl::StatusOr<OpenFile>(const std::string& path)>;
-using Owners = std::vector<std::shared_ptr<const void>>;
+using Files = std::vector<std::shared_ptr<FileCopy>>;
 // Tensor name to the shard that holds it.
 using ShardOfTensor = std::map<std::string, std::string>;
 
@@ -44,38 +35,27 @@ absl::Status BadFile(const std::string& path, const absl::Status& status) {
   return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
 }
 
-// NOT_FOUND passes through; a folder or a device in place of the file is a bad checkpoint.
-absl::StatusOr<std::shared_ptr<const MappedFile>> OpenMember(const std::string& path) {
-  auto file = MappedFile::Open(path);
-  if (absl::IsInvalidArgument(file.status())) {
-    return absl::DataLossError(file.status().message());
+// A folder or a device in place of a file is a bad checkpoint; NOT_FOUND passes through.
+absl::Status ToDataLoss(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
+}
+
+// Opens a file of tensors and reads its header: first the header's length, then the header.
+absl::StatusOr<std::shared_ptr<FileCopy>> OpenTensors(FolderSnapshot* folder,
+                                                      const std::string& name) {
+  auto file = folder->OpenFile(name);
+  if (!file.ok()) {
+    return ToDataLoss(file.status());
   }
+  CANOPY_RETURN_IF_ERROR(folder->Read(file->get(), SafetensorsHeaderEnd({})));
+  CANOPY_RETURN_IF_ERROR(folder->Read(file->get(), SafetensorsHeaderEnd((*file)->bytes())));
   return file;
 }
 
-absl::StatusOr<OpenFile> OpenMapped(const std::string& path) {
-  CANOPY_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file, OpenMember(path));
-  const absl::Span<const uint8_t> bytes = file->bytes();
-  return OpenFile{bytes, std::move(file)};
-}
-
-absl::StatusOr<std::shared_ptr<FileCopy>> CopyHeader(const std::string& path) {
-  auto file = FileCopy::Open(path);
-  if (absl::IsInvalidArgument(file.status())) {
-    return absl::DataLossError(file.status().message());
-  }
-  CANOPY_RETURN_IF_ERROR(file.status());
-  // First the header's length, then the header.
-  CANOPY_RETURN_IF_ERROR((*file)->ReadTo(SafetensorsHeaderEnd({})));
-  CANOPY_RETURN_IF_ERROR((*file)->ReadTo(SafetensorsHeaderEnd((*file)->bytes())));
-  return file;
-}
-
-absl::StatusOr<std::vector<TensorView>> ParseFile(const std::string& path,
-                                                  absl::Span<const uint8_t> file) {
-  absl::StatusOr<std::vector<TensorView>> tensors = ParseSafetensors(file);
+absl::StatusOr<std::vector<TensorView>> ParseFile(const FileCopy& file) {
+  absl::StatusOr<std::vector<TensorView>> tensors = ParseSafetensors(file.bytes());
   if (!tensors.ok()) {
-    return BadFile(path, tensors.status());
+    return BadFile(file.path(), tensors.status());
   }
   return tensors;
 }
@@ -108,28 +88,27 @@ absl::StatusOr<ShardOfTensor> ParseIndex(absl::string_view text) {
   return shard_of_tensor;
 }
 
-// Appends the tensors of one shard, all of which the index must place there.
-absl::Status ReadShard(const std::string& folder, const std::string& shard,
-                       const ShardOfTensor& shard_of_tensor, const FileOpener& open_file,
-                       Owners* owners, std::vector<TensorView>* tensors) {
-  const std::string path = absl::StrCat(folder, "/", shard);
-  auto file = open_file(path);
+// Appends the tensors of one shard, all of which the index must place there, and its file.
+absl::Status ReadShard(FolderSnapshot* folder, const std::string& shard,
+                       const ShardOfTensor& shard_of_tensor, Files* files,
+                       std::vector<TensorView>* tensors) {
+  auto file = OpenTensors(folder, shard);
   if (absl::IsNotFound(file.status())) {
-    return absl::DataLossError(absl::StrCat(kIndexFile, " names ", path, ", which is missing"));
+    return absl::DataLossError(
+        absl::StrCat(kIndexFile, " names ", folder->PathOf(shard), ", which is missing"));
   }
-  if (!file.ok()) {
-    return file.status();
-  }
-  CANOPY_ASSIGN_OR_RETURN(std::vector<TensorView> found, ParseFile(path, file->bytes));
+  CANOPY_RETURN_IF_ERROR(file.status());
+  CANOPY_ASSIGN_OR_RETURN(std::vector<TensorView> found, ParseFile(**file));
   for (TensorView& tensor : found) {
     const auto place = shard_of_tensor.find(tensor.name);
     if (place == shard_of_tensor.end() || place->second != shard) {
-      return absl::DataLossError(absl::StrCat(path, " holds tensor ", PrintableName(tensor.name),
+      return absl::DataLossError(absl::StrCat(folder->PathOf(shard), " holds tensor ",
+                                              PrintableName(tensor.name),
                                               ", which the index does not place there"));
     }
     tensors->push_back(std::move(tensor));
   }
-  owners->push_back(std::move(file->owner));
+  files->push_back(*std::move(file));
   return absl::OkStatus();
 }
 
@@ -143,71 +122,77 @@ absl::Status CheckAllFound(const ShardOfTensor& shard_of_tensor, const WeightSou
   return absl::OkStatus();
 }
 
-absl::StatusOr<WeightSource> OpenSharded(const std::string& folder, const MappedFile& index,
-                                         const FileOpener& open_file) {
-  const absl::StatusOr<ShardOfTensor> shard_of_tensor = ParseIndex(index.text());
+void ReleaseIn(const Files& files, absl::Span<const uint8_t> bytes) {
+  for (const std::shared_ptr<FileCopy>& file : files) {
+    if (bytes.data() >= file->bytes().begin() && bytes.data() < file->bytes().end()) {
+      file->Release(bytes);
+    }
+  }
+}
+
+absl::StatusOr<Checkpoint> ToCheckpoint(std::vector<TensorView> tensors, const Files& files,
+                                        TensorUse use) {
+  const auto owner = std::make_shared<Files>(files);
+  WeightSource::ReleaseBytes release;
+  if (use == TensorUse::kRelease) {
+    release = [owner](absl::Span<const uint8_t> bytes) { ReleaseIn(*owner, bytes); };
+  }
+  CANOPY_ASSIGN_OR_RETURN(WeightSource source,
+                          WeightSource::Create(std::move(tensors), owner, std::move(release)));
+  return Checkpoint{std::move(source), files};
+}
+
+absl::StatusOr<Checkpoint> OpenSharded(FolderSnapshot* folder, const std::string& index,
+                                       TensorUse use) {
+  const absl::StatusOr<ShardOfTensor> shard_of_tensor = ParseIndex(index);
   if (!shard_of_tensor.ok()) {
-    return BadFile(absl::StrCat(folder, "/", kIndexFile), shard_of_tensor.status());
+    return BadFile(folder->PathOf(kIndexFile), shard_of_tensor.status());
   }
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : *shard_of_tensor) {
     shards.insert(shard);
   }
-  auto owners = std::make_shared<Owners>();
+  Files files;
   std::vector<TensorView> tensors;
   for (const std::string& shard : shards) {
-    CANOPY_RETURN_IF_ERROR(
-        ReadShard(folder, shard, *shard_of_tensor, open_file, owners.get(), &tensors));
+    CANOPY_RETURN_IF_ERROR(ReadShard(folder, shard, *shard_of_tensor, &files, &tensors));
   }
-  CANOPY_ASSIGN_OR_RETURN(WeightSource source,
-                          WeightSource::Create(std::move(tensors), std::move(owners)));
-  CANOPY_RETURN_IF_ERROR(CheckAllFound(*shard_of_tensor, source));
-  return source;
-}
-
-absl::StatusOr<WeightSource> Open(const std::string& folder, const FileOpener& open_file) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
-    return absl::NotFoundError(absl::StrCat("no checkpoint folder ", folder));
-  }
-  const std::string single = absl::StrCat(folder, "/", kSingleFile);
-  auto file = open_file(single);
-  if (file.ok()) {
-    CANOPY_ASSIGN_OR_RETURN(std::vector<TensorView> tensors, ParseFile(single, file->bytes));
-    return WeightSource::Create(std::move(tensors), std::move(file->owner));
-  }
-  if (!absl::IsNotFound(file.status())) {
-    return file.status();
-  }
-  auto index = OpenMember(absl::StrCat(folder, "/", kIndexFile));
-  if (absl::IsNotFound(index.status())) {
-    return absl::NotFoundError(
-        absl::StrCat(folder, " holds neither ", kSingleFile, " nor ", kIndexFile));
-  }
-  if (!index.ok()) {
-    return index.status();
-  }
-  return OpenSharded(folder, **index, open_file);
+  CANOPY_ASSIGN_OR_RETURN(Checkpoint checkpoint, ToCheckpoint(std::move(tensors), files, use));
+  CANOPY_RETURN_IF_ERROR(CheckAllFound(*shard_of_tensor, checkpoint.source));
+  return checkpoint;
 }
 
 }  // namespace
 
-absl::StatusOr<WeightSource> OpenCheckpoint(const std::string& folder) {
-  return Open(folder, OpenMapped);
+absl::StatusOr<Checkpoint> OpenCheckpoint(FolderSnapshot* folder, TensorUse use) {
+  auto file = OpenTensors(folder, kSingleFile);
+  if (file.ok()) {
+    CANOPY_ASSIGN_OR_RETURN(std::vector<TensorView> tensors, ParseFile(**file));
+    return ToCheckpoint(std::move(tensors), {*std::move(file)}, use);
+  }
+  if (!absl::IsNotFound(file.status())) {
+    return file.status();
+  }
+  const absl::StatusOr<std::string> index = folder->ReadText(kIndexFile, kMaxIndexBytes);
+  if (absl::IsNotFound(index.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(folder->folder(), " holds neither ", kSingleFile, " nor ", kIndexFile));
+  }
+  if (!index.ok()) {
+    return ToDataLoss(index.status());
+  }
+  return OpenSharded(folder, *index, use);
 }
 
-absl::StatusOr<CheckpointCopy> OpenCheckpointCopy(const std::string& folder) {
-  std::vector<std::shared_ptr<FileCopy>> files;
-  const auto open_copy = [&files](const std::string& path) -> absl::StatusOr<OpenFile> {
-    CANOPY_ASSIGN_OR_RETURN(const std::shared_ptr<FileCopy> file, CopyHeader(path));
-    files.push_back(file);
-    return OpenFile{file->bytes(), file};
-  };
-  CANOPY_ASSIGN_OR_RETURN(WeightSource source, Open(folder, open_copy));
-  return CheckpointCopy{std::move(source), std::move(files)};
+absl::StatusOr<WeightSource> LoadCheckpoint(const std::string& folder) {
+  CANOPY_ASSIGN_OR_RETURN(FolderSnapshot snapshot, FolderSnapshot::Open(folder));
+  CANOPY_ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenCheckpoint(&snapshot));
+  CANOPY_RETURN_IF_ERROR(checkpoint.ReadTensors(snapshot));
+  CANOPY_RETURN_IF_ERROR(snapshot.CheckUnchanged());
+  return std::move(checkpoint.source);
 }
 
-int64_t CheckpointCopy::file_bytes() const {
+int64_t Checkpoint::file_bytes() const {
   int64_t bytes = 0;
   for (const std::shared_ptr<FileCopy>& file : files) {
     bytes += static_cast<int64_t>(file->bytes().size());
@@ -215,9 +200,9 @@ int64_t CheckpointCopy::file_bytes() const {
   return bytes;
 }
 
-absl::Status CheckpointCopy::ReadTensors(const std::function<absl::Status()>& check_wanted) const {
+absl::Status Checkpoint::ReadTensors(const FolderSnapshot& folder) const {
   for (const std::shared_ptr<FileCopy>& file : files) {
-    CANOPY_RETURN_IF_ERROR(file->ReadTo(file->bytes().size(), check_wanted));
+    CANOPY_RETURN_IF_ERROR(folder.Read(file.get(), file->bytes().size()));
   }
   return absl::OkStatus();
 }

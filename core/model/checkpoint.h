@@ -1,9 +1,8 @@
-// The weights of a Hugging Face folder, mapped read-only.
+// The tensors of a Hugging Face folder, read into memory.
 #ifndef CORE_MODEL_CHECKPOINT_H_
 #define CORE_MODEL_CHECKPOINT_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,31 +10,39 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/model/file_copy.h"
+#include "core/model/folder_snapshot.h"
 #include "core/model/weight_source.h"
 
 namespace canopy {
 
-// Opens `model.safetensors`, else `model.safetensors.index.json` with the shards that it names; the
-// files stay mapped while the result or a copy of it lives. Headers are checked (see
-// safetensors.h), data pages are read on first use.
-//
-// NOT_FOUND when the folder or both files are missing. DATA_LOSS, naming the file, when a file is
-// malformed or no regular file, when a shard's name could leave the folder, and when the index and
-// the shards disagree in either direction.
-absl::StatusOr<WeightSource> OpenCheckpoint(const std::string& folder);
+// Who reads the tensors' bytes, and how often.
+enum class TensorUse {
+  kKeep,     // Bytes stay until the last copy of the source is gone.
+  kRelease,  // WeightSource::Release gives a tensor's memory back once nobody needs it any more.
+};
 
-// A checkpoint in memory of this process: it stays what it was whatever happens to its files.
-struct CheckpointCopy {
-  WeightSource source;  // names, types and shapes; zeros as bytes before ReadTensors
+// A checkpoint whose headers are read and checked (see safetensors.h).
+struct Checkpoint {
+  WeightSource source;  // Names, types and shapes; zeros as bytes before ReadTensors.
   std::vector<std::shared_ptr<FileCopy>> files;
 
   int64_t file_bytes() const;
-  // Errors as of FileCopy::ReadTo.
-  absl::Status ReadTensors(const std::function<absl::Status()>& check_wanted) const;
+  // Reads everything else and closes each file as it is read. `folder` is what it was opened from.
+  // Errors of FileCopy::ReadTo.
+  absl::Status ReadTensors(const FolderSnapshot& folder) const;
 };
 
-// The same files and errors as of OpenCheckpoint, but only headers are read, and copied.
-absl::StatusOr<CheckpointCopy> OpenCheckpointCopy(const std::string& folder);
+// Opens `model.safetensors`, else `model.safetensors.index.json` with the shards that it names, and
+// reads their headers.
+//
+// NOT_FOUND if both files are missing. DATA_LOSS, naming the file, if a file is malformed or no
+// regular file, if a shard's name could leave the folder, and if the index and the shards disagree
+// in either direction. Errors of FolderSnapshot::OpenFile.
+absl::StatusOr<Checkpoint> OpenCheckpoint(FolderSnapshot* folder, TensorUse use = TensorUse::kKeep);
+
+// Opens and reads the tensors of a folder that holds nothing else that matters, with the same
+// errors. DATA_LOSS if the files change meanwhile.
+absl::StatusOr<WeightSource> LoadCheckpoint(const std::string& folder);
 
 }  // namespace canopy
 

@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -48,17 +50,32 @@ void WriteShards(const TemporaryFolder& folder) {
                                           kShard1, R"("})")));
 }
 
-// What both ways of opening say.
 absl::Status OpenStatus(const TemporaryFolder& folder) {
-  absl::Status status = OpenCheckpoint(folder.path()).status();
-  EXPECT_EQ(OpenCheckpointCopy(folder.path()).status(), status);
-  return status;
+  return LoadCheckpoint(folder.path()).status();
+}
+
+FolderSnapshot SnapshotOf(const TemporaryFolder& folder, SnapshotOptions options = {}) {
+  return *FolderSnapshot::Open(folder.path(), std::move(options));
+}
+
+int64_t OpenDescriptors() {
+  using Iterator = std::filesystem::directory_iterator;
+  return std::distance(Iterator("/proc/self/fd"), Iterator());
+}
+
+// All tensors' bytes in name order.
+std::string BytesOf(const WeightSource& source) {
+  std::string bytes;
+  for (const TensorView& tensor : source.tensors()) {
+    bytes.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  }
+  return bytes;
 }
 
 TEST(CheckpointTest, ReadsASingleFile) {
   const TemporaryFolder folder;
   folder.Write(kSingle, FileWith({"b", "a"}));
-  const auto source = OpenCheckpoint(folder.path());
+  const auto source = LoadCheckpoint(folder.path());
   ASSERT_TRUE(source.ok()) << source.status();
   ASSERT_EQ(source->tensors().size(), 2U);
   EXPECT_EQ(source->tensors()[0].name, "a");
@@ -68,48 +85,118 @@ TEST(CheckpointTest, ReadsASingleFile) {
 TEST(CheckpointTest, ReadsShardsAsOneSource) {
   const TemporaryFolder sharded;
   WriteShards(sharded);
-  const auto source = OpenCheckpoint(sharded.path());
+  const auto source = LoadCheckpoint(sharded.path());
   ASSERT_TRUE(source.ok()) << source.status();
   ASSERT_EQ(source->tensors().size(), 3U);
   for (const TensorView& tensor : source->tensors()) {
     EXPECT_THAT(tensor.bytes, ElementsAre(tensor.name[0], tensor.name[0]));
   }
-  const TemporaryFolder single;
-  single.Write(kSingle, FileWith({"c", "b", "a"}));
-  EXPECT_EQ(*source->Fingerprint(), *OpenCheckpoint(single.path())->Fingerprint());
 }
 
-TEST(CheckpointCopyTest, IsWhatWasThereWhateverComesAfter) {
+TEST(CheckpointTest, ReadsHeadersFirstAndIsWhatWasThereWhateverComesAfter) {
   const TemporaryFolder folder;
   WriteShards(folder);
-  const std::string fingerprint = *OpenCheckpoint(folder.path())->Fingerprint();
-  const auto copy = OpenCheckpointCopy(folder.path());
-  ASSERT_TRUE(copy.ok()) << copy.status();
-  EXPECT_EQ(copy->file_bytes(),
+  FolderSnapshot snapshot = SnapshotOf(folder);
+  const auto checkpoint = OpenCheckpoint(&snapshot);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->file_bytes(),
             static_cast<int64_t>(FileWith({"a", "c"}).size() + FileWith({"b"}).size()));
-  EXPECT_THAT(copy->source.Find("c")->bytes, ElementsAre(0, 0));
-  ASSERT_TRUE(copy->ReadTensors(nullptr).ok());
+  EXPECT_EQ(BytesOf(checkpoint->source), std::string(6, '\0'));
+  ASSERT_TRUE(checkpoint->ReadTensors(snapshot).ok());
   std::filesystem::resize_file(folder.Join(kShard1), 1);
   std::filesystem::resize_file(folder.Join(kShard2), 0);
-  EXPECT_EQ(*copy->source.Fingerprint(), fingerprint);
+  EXPECT_EQ(BytesOf(checkpoint->source), "aabbcc");
+  EXPECT_EQ(snapshot.CheckUnchanged().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST(CheckpointCopyTest, NoticesAFileThatIsCutWhileItIsRead) {
+TEST(CheckpointTest, ClosesEachFileOnceItIsRead) {
   const TemporaryFolder folder;
   WriteShards(folder);
-  const auto copy = OpenCheckpointCopy(folder.path());
-  ASSERT_TRUE(copy.ok()) << copy.status();
+  const int64_t before = OpenDescriptors();
+  FolderSnapshot snapshot = SnapshotOf(folder);
+  const auto checkpoint = OpenCheckpoint(&snapshot);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(OpenDescriptors(), before + 3) << "the folder and two shards";
+  ASSERT_TRUE(checkpoint->ReadTensors(snapshot).ok());
+  EXPECT_EQ(OpenDescriptors(), before + 1) << "the folder";
+}
+
+TEST(CheckpointTest, NoticesAFileThatIsCutWhileItIsRead) {
+  const TemporaryFolder folder;
+  WriteShards(folder);
+  FolderSnapshot snapshot = SnapshotOf(folder);
+  const auto checkpoint = OpenCheckpoint(&snapshot);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   std::filesystem::resize_file(folder.Join(kShard2), FileWith({"b"}).size() - 1);
-  const absl::Status status = copy->ReadTensors(nullptr);
+  const absl::Status status = checkpoint->ReadTensors(snapshot);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(status.message(), HasSubstr(kShard2));
+}
+
+// A link to the folder that moves at whichever moment: all shards are those of one checkpoint.
+TEST(CheckpointTest, ALinkThatMovesMixesNoShards) {
+  const TemporaryFolder root;
+  const TemporaryFolder first;
+  const TemporaryFolder second;
+  WriteShards(first);
+  WriteShards(second);
+  std::string upper = FileWith({"a", "c"});
+  upper.replace(upper.size() - 4, 4, "AACC");
+  second.Write(kShard1, upper);
+  upper = FileWith({"b"});
+  upper.replace(upper.size() - 2, 2, "BB");
+  second.Write(kShard2, upper);
+  const auto point_to = [&root](const TemporaryFolder& target) {
+    std::filesystem::create_directory_symlink(target.path(), root.Join("new"));
+    std::filesystem::rename(root.Join("new"), root.Join("latest"));
+  };
+  bool all_moments = false;
+  for (int moment = 1; !all_moments; ++moment) {
+    point_to(first);
+    int asked = 0;
+    SnapshotOptions options;
+    options.check_wanted = [&] {
+      if (++asked == moment) {
+        point_to(second);
+      }
+      return absl::OkStatus();
+    };
+    auto snapshot = FolderSnapshot::Open(root.Join("latest"), options);
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+    const auto checkpoint = OpenCheckpoint(&*snapshot);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    ASSERT_TRUE(checkpoint->ReadTensors(*snapshot).ok());
+    EXPECT_TRUE(snapshot->CheckUnchanged().ok());
+    EXPECT_EQ(BytesOf(checkpoint->source), "aabbcc") << "moved at question " << moment;
+    all_moments = asked < moment;
+    EXPECT_TRUE(moment > 5 || !all_moments) << "there are that many moments at least";
+  }
+}
+
+TEST(CheckpointTest, ReleasedTensorsGiveTheirMemoryBack) {
+  constexpr size_t kBytes = size_t{4} << 20;
+  const TemporaryFolder folder;
+  const std::string header = "{" + SafetensorsEntry("a", "U8", "[4194304]", 0, kBytes) + "," +
+                             SafetensorsEntry("b", "U8", "[4194304]", kBytes, 2 * kBytes) + "}";
+  folder.Write(kSingle, SafetensorsFile(header, std::string(2 * kBytes, 'x')));
+  for (const TensorUse use : {TensorUse::kKeep, TensorUse::kRelease}) {
+    FolderSnapshot snapshot = SnapshotOf(folder);
+    const auto checkpoint = OpenCheckpoint(&snapshot, use);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    ASSERT_TRUE(checkpoint->ReadTensors(snapshot).ok());
+    const WeightSource& source = checkpoint->source;
+    source.Release(*source.Find("a"));
+    // Pages in memory of their own are zeros again; those at the ends belong to others too.
+    EXPECT_EQ(source.Find("a")->bytes[kBytes / 2], use == TensorUse::kKeep ? 'x' : 0);
+    EXPECT_EQ(BytesOf(source).substr(kBytes), std::string(kBytes, 'x'));
+  }
 }
 
 TEST(CheckpointTest, PrefersTheSingleFileAsTransformersDoes) {
   const TemporaryFolder folder;
   WriteShards(folder);
   folder.Write(kSingle, FileWith({"z"}));
-  EXPECT_EQ(OpenCheckpoint(folder.path())->tensors()[0].name, "z");
+  EXPECT_EQ(LoadCheckpoint(folder.path())->tensors()[0].name, "z");
 }
 
 TEST(CheckpointTest, ViewsOutliveTheFolder) {
@@ -117,7 +204,7 @@ TEST(CheckpointTest, ViewsOutliveTheFolder) {
   {
     const TemporaryFolder folder;
     WriteShards(folder);
-    source = *OpenCheckpoint(folder.path());
+    source = *LoadCheckpoint(folder.path());
   }
   EXPECT_THAT(source->Find("c")->bytes, ElementsAre('c', 'c'));
 }
@@ -131,9 +218,9 @@ TEST(CheckpointTest, FollowsSymbolicLinks) {
 
 TEST(CheckpointTest, SaysWhatIsMissing) {
   const TemporaryFolder folder;
-  EXPECT_EQ(OpenCheckpoint(folder.Join("absent")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(LoadCheckpoint(folder.Join("absent")).status().code(), absl::StatusCode::kNotFound);
   const std::string file = folder.Write("pytorch_model.bin", "x");
-  EXPECT_EQ(OpenCheckpoint(file).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(LoadCheckpoint(file).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(OpenStatus(folder).code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(OpenStatus(folder).message(), HasSubstr("neither model.safetensors nor"));
 }

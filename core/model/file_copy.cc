@@ -1,98 +1,116 @@
 #include "core/model/file_copy.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
 
 namespace canopy {
 namespace {
 
-constexpr size_t kStepBytes = size_t{16} << 20;
-
-absl::Status SystemError(int error_number, absl::string_view what, const std::string& path) {
-  const std::string message = absl::StrCat("cannot ", what, " ", path);
-  // ENOTDIR too: a component of the path is a file, so there is nothing at the path.
-  if (error_number == ENOENT || error_number == ENOTDIR) {
-    return absl::NotFoundError(absl::StrCat(message, ": no such file"));
-  }
-  return absl::ErrnoToStatus(error_number, message);
+size_t PageBytes() {
+  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
 }
 
 }  // namespace
 
-absl::StatusOr<RegularFile> OpenRegularFile(const std::string& path) {
-  // Without O_NONBLOCK a named pipe would block here for ever.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    return SystemError(errno, "open", path);
+absl::Status FileError(int error_number, absl::string_view what, absl::string_view path) {
+  const std::string message = absl::StrCat("cannot ", what, " ", path, ": ");
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:  // A component of the path is a file, so there is nothing at the path.
+      return absl::NotFoundError(message + "no such file");
+    case ENOMEM:
+      return absl::ResourceExhaustedError(message + "no memory");
+    case EMFILE:
+      return absl::UnavailableError(message + "the process has too many open files");
+    case ENFILE:
+      return absl::UnavailableError(message + "the machine has too many open files");
+    default:
+      return absl::DataLossError(message + std::generic_category().message(error_number));
   }
-  auto closer = absl::MakeCleanup([descriptor] { close(descriptor); });
-  struct stat info = {};
-  if (fstat(descriptor, &info) != 0) {
-    return SystemError(errno, "stat", path);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
-  }
-  std::move(closer).Cancel();
-  return RegularFile{descriptor, static_cast<size_t>(info.st_size)};
 }
 
-absl::StatusOr<std::shared_ptr<FileCopy>> FileCopy::Open(const std::string& path) {
-  CANOPY_ASSIGN_OR_RETURN(const RegularFile file, OpenRegularFile(path));
-  auto closer = absl::MakeCleanup([&file] { close(file.descriptor); });
+absl::StatusOr<std::shared_ptr<FileCopy>> FileCopy::Create(int descriptor, size_t size,
+                                                           std::string path) {
   uint8_t* data = nullptr;
-  if (file.size > 0) {
-    void* memory = mmap(nullptr, file.size, PROT_READ | PROT_WRITE,
+  if (size > 0) {
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
+      close(descriptor);
       return absl::ResourceExhaustedError(
-          absl::StrCat("no room for the ", file.size, " bytes of ", path));
+          absl::StrCat("no room for the ", size, " bytes of ", path));
     }
+    // Large pages spare most of the page faults; the request is only a hint.
+    (void)madvise(memory, size, MADV_HUGEPAGE);
     data = static_cast<uint8_t*>(memory);
   }
-  std::move(closer).Cancel();
-  return std::shared_ptr<FileCopy>(new FileCopy(path, file.descriptor, data, file.size));
+  std::shared_ptr<FileCopy> file(new FileCopy(std::move(path), descriptor, data, size));
+  if (size == 0) {
+    file->CloseFile();
+  }
+  return file;
 }
 
 FileCopy::~FileCopy() {
-  close(descriptor_);
+  CloseFile();
   if (data_ != nullptr) {
     munmap(data_, size_);
   }
 }
 
-absl::Status FileCopy::ReadTo(size_t end, const std::function<absl::Status()>& check_wanted) {
+void FileCopy::CloseFile() {
+  if (descriptor_ >= 0) {
+    close(descriptor_);
+    descriptor_ = -1;
+  }
+}
+
+absl::Status FileCopy::ReadTo(size_t end, const WantedCheck& check_wanted, size_t step) {
   end = std::min(end, size_);
   while (read_ < end) {
     if (check_wanted) {
       CANOPY_RETURN_IF_ERROR(check_wanted());
     }
-    const ssize_t got = pread(descriptor_, data_ + read_, std::min(kStepBytes, end - read_),
-                              static_cast<off_t>(read_));
+    const ssize_t got =
+        pread(descriptor_, data_ + read_, std::min(step, end - read_), static_cast<off_t>(read_));
     if (got < 0 && errno == EINTR) {
       continue;
     }
     if (got < 0) {
-      return SystemError(errno, "read", path_);
+      return FileError(errno, "read", path_);
     }
     if (got == 0) {
-      return absl::DataLossError(
-          absl::StrCat(path_, ": ends at byte ", read_, " of ", size_, ": it changed meanwhile"));
+      return absl::DataLossError(absl::StrCat(path_, ": ends at byte ", read_, " of ", size_,
+                                              ": it was cut while it was read"));
     }
     read_ += static_cast<size_t>(got);
   }
+  if (read_ == size_) {
+    CloseFile();
+  }
   return absl::OkStatus();
+}
+
+void FileCopy::Release(absl::Span<const uint8_t> bytes) const {
+  // Memory starts at a page, so whole pages have offsets that are multiples of a page.
+  const size_t page = PageBytes();
+  const auto offset = static_cast<size_t>(bytes.data() - data_);
+  const size_t begin = (offset + page - 1) / page * page;
+  const size_t end = (offset + bytes.size()) / page * page;
+  if (begin < end) {
+    // Private and anonymous memory without locks: this cannot fail, and if it did, the memory would
+    // only be given back later.
+    (void)madvise(data_ + begin, end - begin, MADV_DONTNEED);
+  }
 }
 
 }  // namespace canopy

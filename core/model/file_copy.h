@@ -1,5 +1,5 @@
-// A file read into memory piece by piece: what happens to it afterwards, or meanwhile, cannot hurt.
-// For checkpoints that are loaded while a server serves; MappedFile is for its start.
+// A file read into memory piece by piece. Whatever happens to the file afterwards, the bytes that
+// were read stay what they are, and no access to them can fail.
 #ifndef CORE_MODEL_FILE_COPY_H_
 #define CORE_MODEL_FILE_COPY_H_
 
@@ -12,44 +12,58 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace canopy {
 
-// An open file, for its opener to close.
-struct RegularFile {
-  int descriptor = -1;
-  size_t size = 0;
-};
+// Returns an error once nobody wants what is being read, which ends the reading. Null = always
+// wanted.
+using WantedCheck = std::function<absl::Status()>;
 
-// NOT_FOUND when there is no such file, INVALID_ARGUMENT when it is not a regular file, otherwise
-// the code of the failed system call. Follows symbolic links.
-absl::StatusOr<RegularFile> OpenRegularFile(const std::string& path);
+// The bytes that are read, hashed or looked at between two questions of a WantedCheck: some
+// milliseconds of work.
+inline constexpr size_t kStepBytes = size_t{16} << 20;
 
-// Thread-compatible.
+// The error of a failed system call on `path`, with the system's text. NOT_FOUND if there is no
+// such file, RESOURCE_EXHAUSTED if memory is short, UNAVAILABLE if too many files are open, and
+// DATA_LOSS for everything else (no permission, a loop of links, a failing disk).
+absl::Status FileError(int error_number, absl::string_view what, absl::string_view path);
+
+// Thread-compatible, except as Release says.
 class FileCopy {
  public:
-  // Reserves the file's size in memory and reads nothing. Errors as of OpenRegularFile.
-  static absl::StatusOr<std::shared_ptr<FileCopy>> Open(const std::string& path);
+  // Takes `descriptor`, of a regular file of `size` bytes, even if it fails. Reserves memory and
+  // reads nothing. `path` is for errors. RESOURCE_EXHAUSTED if there is no room.
+  static absl::StatusOr<std::shared_ptr<FileCopy>> Create(int descriptor, size_t size,
+                                                          std::string path);
 
   FileCopy(const FileCopy&) = delete;
   FileCopy& operator=(const FileCopy&) = delete;
   ~FileCopy();
 
-  // Reads what of the first `end` bytes (at most all) is not read yet, in steps before each of
-  // which `check_wanted` (null = no question) may end it with its error. DATA_LOSS when the file
-  // has become shorter than it was.
-  absl::Status ReadTo(size_t end, const std::function<absl::Status()>& check_wanted = nullptr);
+  // Reads those of the first `end` bytes (at most all) that are not read yet, `step` at a time, and
+  // asks `check_wanted` before each step. Closes the file once all is read. DATA_LOSS if the file
+  // has become shorter; errors of FileError.
+  absl::Status ReadTo(size_t end, const WantedCheck& check_wanted = nullptr,
+                      size_t step = kStepBytes);
 
-  // Of the whole size; zeros where nothing was read.
+  // The whole size; zeros where nothing was read.
   absl::Span<const uint8_t> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+  // Gives the memory of `bytes`, a part of bytes(), back to the system, except what shares a page
+  // with other bytes. Nobody may read them any more: they have become zeros. From any thread.
+  void Release(absl::Span<const uint8_t> bytes) const;
 
  private:
   FileCopy(std::string path, int descriptor, uint8_t* data, size_t size)
       : path_(std::move(path)), descriptor_(descriptor), data_(data), size_(size) {}
 
+  void CloseFile();
+
   const std::string path_;
-  const int descriptor_;
+  int descriptor_;       // -1 once all is read
   uint8_t* const data_;  // null when the file is empty
   const size_t size_;
   size_t read_ = 0;

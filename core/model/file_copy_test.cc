@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "core/model/folder_snapshot.h"
 #include "core/model/test_files.h"
 #include "gtest/gtest.h"
 
@@ -18,6 +19,12 @@ namespace {
 
 std::string TextOf(const FileCopy& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+absl::StatusOr<std::shared_ptr<FileCopy>> OpenFile(const std::string& path) {
+  const std::filesystem::path file = path;
+  auto folder = FolderSnapshot::Open(file.parent_path());
+  return folder.ok() ? folder->OpenFile(file.filename()) : folder.status();
 }
 
 // A file of zeros that takes no room on the disk.
@@ -40,7 +47,7 @@ int64_t MappedPages() {
 
 TEST(FileCopyTest, ReadsAsFarAsItIsTold) {
   const TemporaryFolder folder;
-  const auto file = FileCopy::Open(folder.Write("file", "abcdef"));
+  const auto file = OpenFile(folder.Write("file", "abcdef"));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(TextOf(**file), std::string(6, '\0'));
   ASSERT_TRUE((*file)->ReadTo(2).ok());
@@ -52,7 +59,7 @@ TEST(FileCopyTest, ReadsAsFarAsItIsTold) {
 TEST(FileCopyTest, KeepsWhatItHasReadAndReportsWhatIsGone) {
   const TemporaryFolder folder;
   const std::string path = folder.Write("file", "abcdef");
-  const auto file = FileCopy::Open(path);
+  const auto file = OpenFile(path);
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_TRUE((*file)->ReadTo(2).ok());
   ASSERT_EQ(truncate(path.c_str(), 3), 0);
@@ -65,7 +72,7 @@ TEST(FileCopyTest, KeepsWhatItHasReadAndReportsWhatIsGone) {
 
 TEST(FileCopyTest, StopsWhenNobodyWantsIt) {
   const TemporaryFolder folder;
-  const auto file = FileCopy::Open(folder.Write("file", "abcdef"));
+  const auto file = OpenFile(folder.Write("file", "abcdef"));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_TRUE(absl::IsCancelled((*file)->ReadTo(6, [] { return absl::CancelledError("gone"); })));
   EXPECT_EQ(TextOf(**file), std::string(6, '\0'));
@@ -75,7 +82,7 @@ TEST(FileCopyTest, StopsWhenNobodyWantsIt) {
 TEST(FileCopyTest, AsksBeforeEachStepWhetherItIsWanted) {
   constexpr size_t kStep = size_t{16} << 20;
   const TemporaryFolder folder;
-  const auto file = FileCopy::Open(WriteZeros(folder, 2 * kStep + 1));
+  const auto file = OpenFile(WriteZeros(folder, 2 * kStep + 1));
   ASSERT_TRUE(file.ok()) << file.status();
   int asked = 0;
   const auto count = [&asked] {
@@ -97,12 +104,12 @@ TEST(FileCopyTest, GivesBackItsDescriptorAndItsMemory) {
   const int64_t descriptors = OpenDescriptors();
   const int64_t pages = MappedPages();
   {
-    const auto file = FileCopy::Open(path);
+    const auto file = OpenFile(path);
     ASSERT_TRUE(file.ok()) << file.status();
     EXPECT_EQ(OpenDescriptors(), descriptors + 1);
     EXPECT_GE(MappedPages(), pages + kSize / getpagesize());
   }
-  EXPECT_FALSE(FileCopy::Open(folder.path()).ok());
+  EXPECT_FALSE(OpenFile(folder.path()).ok());
   EXPECT_EQ(OpenDescriptors(), descriptors);
   EXPECT_LT(MappedPages(), pages + kSize / 2 / getpagesize());
 }
@@ -112,15 +119,15 @@ TEST(FileCopyTest, ANamedPipeIsRefusedAtOnce) {
   const TemporaryFolder folder;
   const std::string path = folder.Join("pipe");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_TRUE(absl::IsInvalidArgument(FileCopy::Open(path).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(OpenFile(path).status()));
 }
 
 TEST(FileCopyTest, RefusesWhatIsNoFile) {
   const TemporaryFolder folder;
-  EXPECT_TRUE(absl::IsNotFound(FileCopy::Open(folder.Join("none")).status()));
-  EXPECT_TRUE(absl::IsNotFound(FileCopy::Open(folder.Write("file", "x") + "/below").status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(FileCopy::Open(folder.path()).status()));
-  const auto empty = FileCopy::Open(folder.Write("empty", ""));
+  EXPECT_TRUE(absl::IsNotFound(OpenFile(folder.Join("none")).status()));
+  EXPECT_TRUE(absl::IsNotFound(OpenFile(folder.Write("file", "x") + "/below").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(OpenFile(folder.path()).status()));
+  const auto empty = OpenFile(folder.Write("empty", ""));
   ASSERT_TRUE(empty.ok()) << empty.status();
   EXPECT_TRUE((*empty)->ReadTo(1).ok());
   EXPECT_TRUE((*empty)->bytes().empty());

@@ -2,11 +2,12 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
-#include "core/model/mapped_file.h"
 #include "core/model/strict_json.h"
 
 namespace canopy {
@@ -14,22 +15,36 @@ namespace {
 
 using nlohmann::json;
 
+constexpr char kTemperaturesFile[] = "temperatures.json";
+constexpr char kRerankerFile[] = "reranker.json";
 constexpr JsonLimits kLimits = {1 << 20, 8, 10'000};
 constexpr double kMinTemperature = 0.05;
 constexpr double kMaxTemperature = 20;
 
+// DATA_LOSS that names the file, for contents that are not what they should be.
+absl::Status Named(const FolderSnapshot& folder, absl::string_view name,
+                   const absl::Status& status) {
+  return absl::DataLossError(absl::StrCat(folder.PathOf(name), ": ", status.message()));
+}
+
 // The JSON object in a file; nothing when there is no such file.
-absl::StatusOr<std::optional<json>> ReadObject(const std::string& path) {
-  const auto file = MappedFile::Open(path);
-  if (absl::IsNotFound(file.status())) {
+absl::StatusOr<std::optional<json>> ReadObject(FolderSnapshot* folder, const std::string& name) {
+  const absl::StatusOr<std::string> text = folder->ReadText(name, kLimits.max_bytes);
+  if (absl::IsNotFound(text.status())) {
     return std::nullopt;
   }
-  CANOPY_RETURN_IF_ERROR(file.status());
-  CANOPY_ASSIGN_OR_RETURN(json root, ParseStrictJson((*file)->text(), kLimits));
-  if (!root.is_object()) {
-    return absl::DataLossError(absl::StrCat(DescribeJson(root), " is not a JSON object"));
+  if (absl::IsInvalidArgument(text.status())) {
+    return absl::DataLossError(text.status().message());
   }
-  return root;
+  CANOPY_RETURN_IF_ERROR(text.status());
+  absl::StatusOr<json> root = ParseStrictJson(*text, kLimits);
+  if (root.ok() && !root->is_object()) {
+    root = absl::DataLossError(absl::StrCat(DescribeJson(*root), " is not a JSON object"));
+  }
+  if (!root.ok()) {
+    return Named(*folder, name, root.status());
+  }
+  return *std::move(root);
 }
 
 absl::StatusOr<double> ReadTemperature(const std::string& kind, const json& entry) {
@@ -47,9 +62,8 @@ absl::StatusOr<double> ReadTemperature(const std::string& kind, const json& entr
   return temperature->get<double>();
 }
 
-absl::StatusOr<DecisionTemperatures> ReadTemperatures(const std::string& path) {
+absl::StatusOr<DecisionTemperatures> ParseTemperatures(const std::optional<json>& root) {
   DecisionTemperatures temperatures;
-  CANOPY_ASSIGN_OR_RETURN(const std::optional<json> root, ReadObject(path));
   if (!root.has_value()) {
     return temperatures;
   }
@@ -67,8 +81,7 @@ absl::StatusOr<DecisionTemperatures> ReadTemperatures(const std::string& path) {
   return temperatures;
 }
 
-absl::StatusOr<std::optional<RerankerTokens>> ReadRerankerTokens(const std::string& path) {
-  CANOPY_ASSIGN_OR_RETURN(const std::optional<json> root, ReadObject(path));
+absl::StatusOr<std::optional<RerankerTokens>> ParseRerankerTokens(const std::optional<json>& root) {
   if (!root.has_value()) {
     return std::nullopt;
   }
@@ -86,24 +99,19 @@ absl::StatusOr<std::optional<RerankerTokens>> ReadRerankerTokens(const std::stri
   return tokens;
 }
 
-template <typename T>
-absl::StatusOr<T> Named(const std::string& path, absl::StatusOr<T> value) {
-  if (!value.ok()) {
-    return absl::DataLossError(absl::StrCat(path, ": ", value.status().message()));
-  }
-  return value;
-}
-
 }  // namespace
 
-absl::StatusOr<DecisionTemperatures> LoadTemperatures(const std::string& folder) {
-  const std::string path = folder + "/temperatures.json";
-  return Named(path, ReadTemperatures(path));
+absl::StatusOr<DecisionTemperatures> ReadTemperatures(FolderSnapshot* folder) {
+  CANOPY_ASSIGN_OR_RETURN(const std::optional<json> root, ReadObject(folder, kTemperaturesFile));
+  auto temperatures = ParseTemperatures(root);
+  return temperatures.ok() ? temperatures
+                           : Named(*folder, kTemperaturesFile, temperatures.status());
 }
 
-absl::StatusOr<std::optional<RerankerTokens>> LoadRerankerTokens(const std::string& folder) {
-  const std::string path = folder + "/reranker.json";
-  return Named(path, ReadRerankerTokens(path));
+absl::StatusOr<std::optional<RerankerTokens>> ReadRerankerTokens(FolderSnapshot* folder) {
+  CANOPY_ASSIGN_OR_RETURN(const std::optional<json> root, ReadObject(folder, kRerankerFile));
+  auto tokens = ParseRerankerTokens(root);
+  return tokens.ok() ? tokens : Named(*folder, kRerankerFile, tokens.status());
 }
 
 }  // namespace canopy

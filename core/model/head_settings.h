@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "absl/status/statusor.h"
+#include "core/model/folder_snapshot.h"
 
 namespace canopy {
 
@@ -17,10 +17,10 @@ struct DecisionTemperatures {
   double score = 1;
 };
 
-// Reads `folder`/temperatures.json, {kind: {"temperature": t}}, with t from 0.05 to 20; other keys
+// Reads temperatures.json, {kind: {"temperature": t}}, with t from 0.05 to 20; other keys
 // beside a temperature describe how it was found and are ignored. A kind or a file that is absent
-// means 1. DATA_LOSS, naming file and key, for anything else.
-absl::StatusOr<DecisionTemperatures> LoadTemperatures(const std::string& folder);
+// means 1. DATA_LOSS, naming file and key, for anything else; errors of FolderSnapshot::ReadText.
+absl::StatusOr<DecisionTemperatures> ReadTemperatures(FolderSnapshot* folder);
 
 // Token ids of the two words whose logits a yes/no reranker compares.
 struct RerankerTokens {
@@ -28,9 +28,9 @@ struct RerankerTokens {
   int64_t no = 0;
 };
 
-// Reads `folder`/reranker.json, {"yes_token": id, "no_token": id}; nothing when there is none.
-// DATA_LOSS, naming the file, for anything else.
-absl::StatusOr<std::optional<RerankerTokens>> LoadRerankerTokens(const std::string& folder);
+// Reads reranker.json, {"yes_token": id, "no_token": id}; nothing when there is none.
+// DATA_LOSS, naming the file, for anything else; errors of FolderSnapshot::ReadText.
+absl::StatusOr<std::optional<RerankerTokens>> ReadRerankerTokens(FolderSnapshot* folder);
 
 }  // namespace canopy
 

@@ -10,15 +10,27 @@
 namespace canopy {
 namespace {
 
+absl::StatusOr<DecisionTemperatures> TemperaturesIn(const TemporaryFolder& folder) {
+  auto snapshot = FolderSnapshot::Open(folder.path());
+  EXPECT_TRUE(snapshot.ok()) << snapshot.status();
+  return ReadTemperatures(&*snapshot);
+}
+
+absl::StatusOr<std::optional<RerankerTokens>> TokensIn(const TemporaryFolder& folder) {
+  auto snapshot = FolderSnapshot::Open(folder.path());
+  EXPECT_TRUE(snapshot.ok()) << snapshot.status();
+  return ReadRerankerTokens(&*snapshot);
+}
+
 absl::StatusOr<DecisionTemperatures> Read(const std::string& text) {
   const TemporaryFolder folder;
   folder.Write("temperatures.json", text);
-  return LoadTemperatures(folder.path());
+  return TemperaturesIn(folder);
 }
 
-TEST(LoadTemperaturesTest, AbsentMeansOne) {
+TEST(ReadTemperaturesTest, AbsentMeansOne) {
   const TemporaryFolder folder;
-  const auto none = LoadTemperatures(folder.path());
+  const auto none = TemperaturesIn(folder);
   ASSERT_TRUE(none.ok()) << none.status();
   EXPECT_EQ(none->boolean, 1);
   EXPECT_EQ(none->choice, 1);
@@ -26,7 +38,7 @@ TEST(LoadTemperaturesTest, AbsentMeansOne) {
   EXPECT_EQ(Read("{}")->choice, 1);
 }
 
-TEST(LoadTemperaturesTest, ReadsEachKind) {
+TEST(ReadTemperaturesTest, ReadsEachKind) {
   const auto all = Read(R"({"score": {"temperature": 20}, "boolean": {"temperature": 0.05},
                             "choice": {"temperature": 1.5, "fitted_on": "validation"}})");
   ASSERT_TRUE(all.ok()) << all.status();
@@ -39,7 +51,7 @@ TEST(LoadTemperaturesTest, ReadsEachKind) {
   EXPECT_EQ(one->choice, 2);
 }
 
-TEST(LoadTemperaturesTest, EverythingElseIsBadAndNamed) {
+TEST(ReadTemperaturesTest, EverythingElseIsBadAndNamed) {
   const struct {
     const char* text;
     const char* named;
@@ -65,17 +77,17 @@ TEST(LoadTemperaturesTest, EverythingElseIsBadAndNamed) {
   }
 }
 
-TEST(LoadTemperaturesTest, AFolderInItsPlaceIsBad) {
+TEST(ReadTemperaturesTest, AFolderInItsPlaceIsBad) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.Join("temperatures.json"));
-  EXPECT_EQ(LoadTemperatures(folder.path()).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(TemperaturesIn(folder).status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST(LoadRerankerTokensTest, ReadsBothOrNothing) {
+TEST(ReadRerankerTokensTest, ReadsBothOrNothing) {
   const TemporaryFolder folder;
-  EXPECT_FALSE(LoadRerankerTokens(folder.path())->has_value());
+  EXPECT_FALSE(TokensIn(folder)->has_value());
   folder.Write("reranker.json", R"({"no_token": 2152, "yes_token": 9693})");
-  const auto tokens = LoadRerankerTokens(folder.path());
+  const auto tokens = TokensIn(folder);
   ASSERT_TRUE(tokens.ok()) << tokens.status();
   ASSERT_TRUE(tokens->has_value());
   EXPECT_EQ((*tokens)->yes, 9693);
@@ -85,7 +97,7 @@ TEST(LoadRerankerTokensTest, ReadsBothOrNothing) {
         R"({"yes_token": 1, "no_token": "2"})", R"({"yes_token": 1, "no_token": 2, "x": 3})",
         R"({"yes": 1, "no": 2})", "yes"}) {
     folder.Write("reranker.json", bad);
-    const absl::Status status = LoadRerankerTokens(folder.path()).status();
+    const absl::Status status = TokensIn(folder).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << bad;
     EXPECT_TRUE(absl::StrContains(status.message(), "/reranker.json: ")) << status;
   }

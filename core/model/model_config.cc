@@ -14,7 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/model/config_reader.h"
 #include "core/model/families/families.h"
-#include "core/model/mapped_file.h"
+#include "core/model/folder_snapshot.h"
 #include "core/model/strict_json.h"
 
 namespace canopy {
@@ -346,16 +346,30 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view text) {
   return config;
 }
 
-absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& path) {
-  std::error_code ignored;
-  const bool is_folder = std::filesystem::is_directory(path, ignored);
-  const std::string file = is_folder ? absl::StrCat(path, "/config.json") : path;
-  CANOPY_ASSIGN_OR_RETURN(const auto mapped, MappedFile::Open(file));
-  absl::StatusOr<ModelConfig> config = ParseModelConfig(mapped->text());
+absl::StatusOr<ModelConfig> ReadModelConfig(FolderSnapshot* folder, const std::string& name) {
+  CANOPY_ASSIGN_OR_RETURN(const std::string text, folder->ReadText(name, JsonLimits{}.max_bytes));
+  absl::StatusOr<ModelConfig> config = ParseModelConfig(text);
   if (!config.ok()) {
     return absl::Status(config.status().code(),
-                        absl::StrCat(file, ": ", config.status().message()));
+                        absl::StrCat(folder->PathOf(name), ": ", config.status().message()));
   }
+  return config;
+}
+
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& path) {
+  std::filesystem::path file = path;
+  if (std::error_code ignored; std::filesystem::is_directory(file, ignored)) {
+    file /= kConfigFile;
+  }
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  auto snapshot = FolderSnapshot::Open(folder);
+  if (absl::IsNotFound(snapshot.status())) {
+    return absl::NotFoundError(absl::StrCat("no configuration ", path));
+  }
+  CANOPY_RETURN_IF_ERROR(snapshot.status());
+  CANOPY_ASSIGN_OR_RETURN(ModelConfig config,
+                          ReadModelConfig(&*snapshot, file.filename().string()));
+  CANOPY_RETURN_IF_ERROR(snapshot->CheckUnchanged());
   return config;
 }
 

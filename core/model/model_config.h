@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/model/folder_snapshot.h"
 #include "core/model/rope_config.h"
 
 namespace canopy {
@@ -69,8 +70,14 @@ struct ModelConfig {
 // other activations and architectures.
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view text);
 
-// `path` is a config.json or a folder that holds one. NOT_FOUND when there is none; errors of
+inline constexpr char kConfigFile[] = "config.json";
+
+// Reads and parses the file `name` of a folder. Errors of FolderSnapshot::ReadText, and of
 // ParseModelConfig with the path in front.
+absl::StatusOr<ModelConfig> ReadModelConfig(FolderSnapshot* folder, const std::string& name);
+
+// `path` is a config.json or a folder that holds one. Errors of ReadModelConfig, and DATA_LOSS if
+// the file changes while it is read.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& path);
 
 }  // namespace canopy

@@ -26,8 +26,10 @@ TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
 absl::StatusOr<std::unique_ptr<TreeEncoder>> TreeEncoder::Create(const ModelConfig& config,
                                                                  const WeightMap& weights,
                                                                  const at::TensorOptions& options,
-                                                                 const KernelOpsFactory& kernels) {
-  CANOPY_ASSIGN_OR_RETURN(DecoderWeights decoder, LoadDecoderWeights(config, weights, options));
+                                                                 const KernelOpsFactory& kernels,
+                                                                 const WantedCheck& check_wanted) {
+  CANOPY_ASSIGN_OR_RETURN(DecoderWeights decoder,
+                          LoadDecoderWeights(config, weights, options, check_wanted));
   return GuardTorch("starting the model", [&]() -> absl::StatusOr<std::unique_ptr<TreeEncoder>> {
     const c10::InferenceMode inference;
     return absl::WrapUnique(new TreeEncoder(config, std::move(decoder), options, kernels));

@@ -23,10 +23,10 @@ class TreeEncoder {
  public:
   // Copies the weights to `options`' device in its dtype (float32, bfloat16 or float16).
   // RESOURCE_EXHAUSTED when they do not fit. `kernels` are those of Backend::kFused; null = CUDA's.
-  static absl::StatusOr<std::unique_ptr<TreeEncoder>> Create(const ModelConfig& config,
-                                                             const WeightMap& weights,
-                                                             const at::TensorOptions& options,
-                                                             const KernelOpsFactory& kernels = {});
+  // `check_wanted`, and what becomes of `weights`, as of LoadDecoderWeights.
+  static absl::StatusOr<std::unique_ptr<TreeEncoder>> Create(
+      const ModelConfig& config, const WeightMap& weights, const at::TensorOptions& options,
+      const KernelOpsFactory& kernels = {}, const WantedCheck& check_wanted = nullptr);
 
   // Final-norm hidden states [slots, hidden] at the given flat grid slots of the plan, in their
   // order, on the device in the compute dtype: TreePlan::endpoints gives a vector a path.

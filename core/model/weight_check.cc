@@ -39,14 +39,14 @@ std::optional<size_t> FindNonFinite(absl::Span<const uint8_t> bytes, Bits expone
   return std::nullopt;
 }
 
-std::optional<size_t> FindNonFinite(const TensorView& tensor) {
-  switch (tensor.dtype) {
+std::optional<size_t> FindNonFinite(DType dtype, absl::Span<const uint8_t> bytes) {
+  switch (dtype) {
     case DType::kFloat32:
-      return FindNonFinite<uint32_t>(tensor.bytes, 0x7f800000);
+      return FindNonFinite<uint32_t>(bytes, 0x7f800000);
     case DType::kBFloat16:
-      return FindNonFinite<uint16_t>(tensor.bytes, 0x7f80);
+      return FindNonFinite<uint16_t>(bytes, 0x7f80);
     case DType::kFloat16:
-      return FindNonFinite<uint16_t>(tensor.bytes, 0x7c00);
+      return FindNonFinite<uint16_t>(bytes, 0x7c00);
     default:
       return std::nullopt;
   }
@@ -74,15 +74,20 @@ absl::Status CheckMemory(int64_t needed, int64_t available, absl::string_view wh
                                                    ", and ", available, " are available"));
 }
 
-absl::Status CheckFinite(const WeightMap& weights,
-                         const std::function<absl::Status()>& check_wanted) {
+absl::Status CheckFinite(const WeightMap& weights, const WantedCheck& check_wanted) {
   for (const auto& [name, tensor] : weights.tensors) {
-    if (check_wanted) {
-      CANOPY_RETURN_IF_ERROR(check_wanted());
-    }
-    if (const std::optional<size_t> index = FindNonFinite(tensor); index.has_value()) {
-      return absl::DataLossError(absl::StrCat("tensor ", PrintableName(tensor.name),
-                                              " is not finite at element ", *index));
+    const auto element_bytes = static_cast<size_t>(DTypeBytes(tensor.dtype));
+    for (size_t begin = 0; begin < tensor.bytes.size(); begin += kStepBytes) {
+      if (check_wanted) {
+        CANOPY_RETURN_IF_ERROR(check_wanted());
+      }
+      const std::optional<size_t> index =
+          FindNonFinite(tensor.dtype, tensor.bytes.subspan(begin, kStepBytes));
+      if (index.has_value()) {
+        return absl::DataLossError(absl::StrCat("tensor ", PrintableName(tensor.name),
+                                                " is not finite at element ",
+                                                begin / element_bytes + *index));
+      }
     }
   }
   return absl::OkStatus();

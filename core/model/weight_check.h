@@ -4,10 +4,10 @@
 #define CORE_MODEL_WEIGHT_CHECK_H_
 
 #include <cstdint>
-#include <functional>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "core/model/file_copy.h"
 #include "core/model/model_config.h"
 #include "core/model/weight_schema.h"
 #include "core/model/weight_source.h"
@@ -22,10 +22,9 @@ int64_t LoadedBytes(const WeightSource& source, const ModelConfig& config, int64
 // what they are bytes of, such as "host memory".
 absl::Status CheckMemory(int64_t needed, int64_t available, absl::string_view where);
 
-// DATA_LOSS naming the first tensor, and place, that holds an infinity or a NaN. Reads every byte;
-// `check_wanted` (null = no question) may end it with its error before each tensor.
-absl::Status CheckFinite(const WeightMap& weights,
-                         const std::function<absl::Status()>& check_wanted = nullptr);
+// DATA_LOSS naming the first tensor, and place, that holds an infinity or a NaN. Reads every byte.
+// Asks `check_wanted` before each step and returns its error.
+absl::Status CheckFinite(const WeightMap& weights, const WantedCheck& check_wanted = nullptr);
 
 }  // namespace canopy
 

@@ -1,7 +1,5 @@
 #include "core/model/weight_source.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -40,46 +38,6 @@ constexpr std::array<DTypeInfo, 15> kDTypes = {{
 }};
 
 constexpr size_t kMaxPrintableCharacters = 100;
-constexpr size_t kFingerprintBytes = 8;
-
-// SHA-256 of what is fed to it; keeps the first failure.
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    ok_ = context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1;
-  }
-
-  void AddBytes(const void* data, size_t size) {
-    ok_ = ok_ && EVP_DigestUpdate(context_.get(), data, size) == 1;
-  }
-
-  void AddInteger(uint64_t value) {
-    std::array<uint8_t, 8> little_endian = {};
-    for (uint8_t& byte : little_endian) {
-      byte = static_cast<uint8_t>(value & 0xff);
-      value >>= 8;
-    }
-    AddBytes(little_endian.data(), little_endian.size());
-  }
-
-  void AddString(absl::string_view text) {
-    AddInteger(text.size());
-    AddBytes(text.data(), text.size());
-  }
-
-  absl::StatusOr<std::string> Finish() {
-    std::array<uint8_t, EVP_MAX_MD_SIZE> digest = {};
-    ok_ = ok_ && EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr) == 1;
-    if (!ok_) {
-      return absl::InternalError("SHA-256 is not available from the cryptography library");
-    }
-    return std::string(reinterpret_cast<const char*>(digest.data()), kFingerprintBytes);
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-  bool ok_ = false;
-};
 
 bool NameLess(const TensorView& a, const TensorView& b) { return a.name < b.name; }
 
@@ -99,10 +57,12 @@ std::optional<DType> DTypeFromName(absl::string_view name) {
 }
 
 absl::StatusOr<WeightSource> WeightSource::Create(std::vector<TensorView> tensors,
-                                                  std::shared_ptr<const void> owner) {
+                                                  std::shared_ptr<const void> owner,
+                                                  ReleaseBytes release) {
   auto contents = std::make_shared<Contents>();
   contents->tensors = std::move(tensors);
   contents->owner = std::move(owner);
+  contents->release = std::move(release);
   std::vector<TensorView>& sorted = contents->tensors;
   std::sort(sorted.begin(), sorted.end(), NameLess);
   const auto twin =
@@ -124,31 +84,6 @@ const TensorView* WeightSource::Find(absl::string_view name) const {
       sorted.begin(), sorted.end(), name,
       [](const TensorView& tensor, absl::string_view wanted) { return tensor.name < wanted; });
   return found != sorted.end() && found->name == name ? &*found : nullptr;
-}
-
-absl::StatusOr<std::string> WeightSource::Fingerprint(
-    const std::function<absl::Status()>& check_wanted) const {
-  Sha256 hash;
-  for (const TensorView& tensor : contents_->tensors) {
-    if (check_wanted) {
-      if (absl::Status wanted = check_wanted(); !wanted.ok()) {
-        return wanted;
-      }
-    }
-    hash.AddString(tensor.name);
-    hash.AddString(DTypeName(tensor.dtype));
-    hash.AddInteger(tensor.shape.size());
-    for (const int64_t dimension : tensor.shape) {
-      hash.AddInteger(static_cast<uint64_t>(dimension));
-    }
-    hash.AddInteger(tensor.bytes.size());
-    hash.AddBytes(tensor.bytes.data(), tensor.bytes.size());
-  }
-  absl::StatusOr<std::string> digest = hash.Finish();
-  if (!digest.ok()) {
-    return digest;
-  }
-  return absl::BytesToHexString(*digest);
 }
 
 std::string PrintableName(absl::string_view name) {

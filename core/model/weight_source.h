@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -52,10 +51,14 @@ struct TensorView {
 // Immutable; cheap to copy (copies share the bytes); safe to read from any thread.
 class WeightSource {
  public:
+  // Gives the memory of these bytes back to the system.
+  using ReleaseBytes = std::function<void(absl::Span<const uint8_t> bytes)>;
+
   // Takes tensors in any order with `owner`, which keeps their bytes alive. DATA_LOSS when two
-  // have one name.
+  // have one name. `release` (null = does nothing) is what Release does.
   static absl::StatusOr<WeightSource> Create(std::vector<TensorView> tensors,
-                                             std::shared_ptr<const void> owner);
+                                             std::shared_ptr<const void> owner,
+                                             ReleaseBytes release = nullptr);
 
   // In ascending byte order of the names.
   const std::vector<TensorView>& tensors() const { return contents_->tensors; }
@@ -63,19 +66,19 @@ class WeightSource {
   const TensorView* Find(absl::string_view name) const;
   int64_t total_bytes() const { return contents_->total_bytes; }
 
-  // The first 16 hexadecimal digits (lower case) of the SHA-256 of, for each tensor in order:
-  //   u64 length of the name, name, u64 length of the dtype's name, dtype's name ("BF16"),
-  //   u64 rank, a u64 for each dimension, u64 number of data bytes, data bytes
-  // with u64 little-endian. Equal for equal tensors however they are spread over files. Reads every
-  // byte: seconds for large models. INTERNAL when the library refuses to hash. `check_wanted` (null
-  // = no question) may end it with its error before each tensor.
-  absl::StatusOr<std::string> Fingerprint(
-      const std::function<absl::Status()>& check_wanted = nullptr) const;
+  // Says that nobody will read the bytes of `tensor`, or of a view into one, any more. They are
+  // unspecified from now on, also for copies of this source.
+  void Release(const TensorView& tensor) const {
+    if (contents_->release) {
+      contents_->release(tensor.bytes);
+    }
+  }
 
  private:
   struct Contents {
     std::vector<TensorView> tensors;
     std::shared_ptr<const void> owner;
+    ReleaseBytes release;
     int64_t total_bytes = 0;
   };
 

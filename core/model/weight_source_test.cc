@@ -1,7 +1,6 @@
 #include "core/model/weight_source.h"
 
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,42 +25,6 @@ std::vector<TensorView> FourTensors() {
           {"scalar", DType::kInt64, {}, Bytes(absl::string_view("\x07\0\0\0\0\0\0\0", 8))},
           {"a", DType::kBFloat16, {3}, Bytes("\xc0\x3f\x20\x40\x40\xc0")},
           {"none", DType::kFloat32, {0, 4}, {}}};
-}
-
-std::string FingerprintOf(std::vector<TensorView> tensors) {
-  return *WeightSource::Create(std::move(tensors), nullptr)->Fingerprint();
-}
-
-// Expected: hashlib.sha256 over the documented encoding in Python.
-TEST(WeightSourceTest, FingerprintIsTheDocumentedHash) {
-  EXPECT_EQ(FingerprintOf(FourTensors()), "4e747e167fb8c18d");
-  EXPECT_EQ(FingerprintOf({}), "e3b0c44298fc1c14");
-}
-
-TEST(WeightSourceTest, FingerprintSeesEveryPartAndNoOrder) {
-  const std::string base = FingerprintOf(FourTensors());
-  std::vector<TensorView> reversed = FourTensors();
-  std::swap(reversed[0], reversed[3]);
-  std::swap(reversed[1], reversed[2]);
-  EXPECT_EQ(FingerprintOf(reversed), base);
-
-  std::set<std::string> all = {base};
-  auto changed = FourTensors();
-  changed[0].name = "c.weight";
-  all.insert(FingerprintOf(changed));
-  changed = FourTensors();
-  changed[0].shape = {3, 2};
-  all.insert(FingerprintOf(changed));
-  changed = FourTensors();
-  changed[2].dtype = DType::kFloat16;
-  all.insert(FingerprintOf(changed));
-  changed = FourTensors();
-  changed[2].bytes = Bytes("\xc0\x3f\x20\x40\x40\xc1");
-  all.insert(FingerprintOf(changed));
-  changed = FourTensors();
-  changed.pop_back();
-  all.insert(FingerprintOf(changed));
-  EXPECT_EQ(all.size(), 6U);
 }
 
 TEST(WeightSourceTest, ListsInNameOrderAndFindsByName) {
@@ -100,6 +63,24 @@ TEST(WeightSourceTest, CopiesKeepTheOwnerAlive) {
     EXPECT_EQ(copy.Find("t")->bytes[1], 2);
   }
   EXPECT_TRUE(watch.expired());
+}
+
+TEST(WeightSourceTest, ReleasesTheBytesOfATensorThroughItsOwner) {
+  const std::string data = "abcd";
+  std::vector<TensorView> tensors = {{"t", DType::kUInt8, {4}, Bytes(data)}};
+  std::vector<absl::Span<const uint8_t>> released;
+  const auto source = WeightSource::Create(
+      tensors, nullptr,
+      [&released](absl::Span<const uint8_t> bytes) { released.push_back(bytes); });
+  ASSERT_TRUE(source.ok());
+  TensorView view = *source->Find("t");
+  view.bytes = view.bytes.subspan(1, 2);
+  source->Release(view);
+  ASSERT_EQ(released.size(), 1U);
+  EXPECT_EQ(released[0], Bytes("bc"));
+  // Without a way to release them, bytes stay.
+  WeightSource::Create(tensors, nullptr)->Release(view);
+  EXPECT_EQ(released.size(), 1U);
 }
 
 TEST(DTypeTest, NamesAreThoseOfTheFormat) {

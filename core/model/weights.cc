@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "ATen/ops/cat.h"
 #include "ATen/ops/empty.h"
@@ -55,11 +56,15 @@ class TensorReader {
   at::Tensor Tensor(const std::string& name) const { return Stacked({name}); }
 };
 
-// Copies to the device, each tensor to its place.
+// Copies to the device, each tensor to its place, and gives its memory on the host back if the
+// source can, so that host memory holds the weights once even if it is the device.
 class Uploader : public TensorReader {
  public:
-  Uploader(const WeightMap& weights, const at::TensorOptions& options)
-      : weights_(weights), options_(options) {}
+  Uploader(const WeightMap& weights, const at::TensorOptions& options, WantedCheck check_wanted)
+      : weights_(weights), options_(options), check_wanted_(std::move(check_wanted)) {}
+
+  // The error of check_wanted that ended the copying; what was read since then is unspecified.
+  const absl::Status& status() const { return status_; }
 
   at::Tensor Stacked(const std::vector<std::string>& names) const override {
     std::vector<int64_t> shape = weights_.Find(names.front())->shape;
@@ -71,7 +76,14 @@ class Uploader : public TensorReader {
     int64_t begin = 0;
     for (const std::string& name : names) {
       const TensorView& view = *weights_.Find(name);
+      if (status_.ok() && check_wanted_) {
+        status_ = check_wanted_();
+      }
+      if (!status_.ok()) {
+        break;
+      }
       CopyWeight(view, stacked.narrow(0, begin, view.shape[0]));
+      weights_.source.Release(view);
       begin += view.shape[0];
     }
     return stacked;
@@ -80,6 +92,8 @@ class Uploader : public TensorReader {
  private:
   const WeightMap& weights_;
   const at::TensorOptions options_;
+  const WantedCheck check_wanted_;
+  mutable absl::Status status_;
 };
 
 // Joins what is on the device already.
@@ -212,10 +226,14 @@ LayerWeights LayerOf(absl::Span<const at::Tensor> tensors) {
 
 absl::StatusOr<DecoderWeights> LoadDecoderWeights(const ModelConfig& config,
                                                   const WeightMap& weights,
-                                                  const at::TensorOptions& options) {
+                                                  const at::TensorOptions& options,
+                                                  const WantedCheck& check_wanted) {
   return GuardTorch("loading weights", [&]() -> absl::StatusOr<DecoderWeights> {
     const c10::InferenceMode inference;
-    return ReadWeights(Uploader(weights, options), config);
+    const Uploader uploader(weights, options, check_wanted);
+    DecoderWeights decoder = ReadWeights(uploader, config);
+    CANOPY_RETURN_IF_ERROR(uploader.status());
+    return decoder;
   });
 }
 

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/model/experts.h"
+#include "core/model/file_copy.h"
 #include "core/model/model_config.h"
 #include "core/model/rotary.h"
 #include "core/model/weight_schema.h"
@@ -52,10 +53,12 @@ using ParameterMap = std::map<std::string, at::Tensor, std::less<>>;
 at::Tensor UploadWeight(const TensorView& view, const at::TensorOptions& options);
 
 // `weights` must have been matched with `config`. `options` name the device and the compute dtype.
-// RESOURCE_EXHAUSTED when the device has no room.
+// RESOURCE_EXHAUSTED when the device has no room. Releases each tensor that it has copied: see
+// WeightSource::Release. Asks `check_wanted` before each tensor and returns its error.
 absl::StatusOr<DecoderWeights> LoadDecoderWeights(const ModelConfig& config,
                                                   const WeightMap& weights,
-                                                  const at::TensorOptions& options);
+                                                  const at::TensorOptions& options,
+                                                  const WantedCheck& check_wanted = nullptr);
 
 // The decoder's tensors as leaves that want gradients, copies with the device and dtype of
 // `options`: those of LoadDecoderWeights, one by one. RESOURCE_EXHAUSTED likewise.

@@ -70,9 +70,9 @@ TEST_P(GradientParityTest, EveryBackendHasThoseOfTransformers) {
   at::set_num_threads(1);
   const std::string folder = CheckpointFolder(GetParam());
   const auto cases = ReadReferenceCases(folder);
-  const auto gradients = OpenCheckpoint(folder + "/gradients");
+  const auto gradients = LoadCheckpoint(folder + "/gradients");
   const auto config = LoadModelConfig(folder);
-  const auto source = OpenCheckpoint(folder);
+  const auto source = LoadCheckpoint(folder);
   ASSERT_TRUE(cases.ok() && gradients.ok() && config.ok() && source.ok());
   const auto weights = MatchWeights(*source, *config);
   ASSERT_TRUE(weights.ok()) << weights.status();

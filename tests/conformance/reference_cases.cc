@@ -10,10 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/model/checkpoint.h"
-#include "core/model/mapped_file.h"
+#include "core/model/folder_snapshot.h"
 
 namespace canopy {
 namespace {
+
+constexpr int64_t kMaxCaseBytes = int64_t{1} << 30;
 
 Matrix ToMatrix(const TensorView* view) {
   Matrix matrix;
@@ -53,9 +55,10 @@ void Scatter(const float* rows, const std::vector<int32_t>& paths, Matrix& matri
 }  // namespace
 
 absl::StatusOr<std::map<std::string, ReferenceCase>> ReadReferenceCases(const std::string& folder) {
-  CANOPY_ASSIGN_OR_RETURN(const WeightSource results, OpenCheckpoint(folder + "/oracle"));
-  CANOPY_ASSIGN_OR_RETURN(const auto file, MappedFile::Open(folder + "/oracle/cases.json"));
-  const nlohmann::json json = nlohmann::json::parse(file->text(), nullptr, false);
+  CANOPY_ASSIGN_OR_RETURN(const WeightSource results, LoadCheckpoint(folder + "/oracle"));
+  CANOPY_ASSIGN_OR_RETURN(FolderSnapshot oracle, FolderSnapshot::Open(folder + "/oracle"));
+  CANOPY_ASSIGN_OR_RETURN(const std::string text, oracle.ReadText("cases.json", kMaxCaseBytes));
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) {
     return absl::DataLossError(absl::StrCat(folder, "/oracle/cases.json is not a JSON object"));
   }

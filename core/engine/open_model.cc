@@ -1,0 +1,81 @@
+#include "core/engine/open_model.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/checked_math.h"
+#include "core/base/status_macros.h"
+#include "core/model/weight_check.h"
+#include "core/ops/device_memory.h"
+
+namespace canopy {
+namespace {
+
+constexpr absl::string_view kCpu = "cpu";
+// More threads than this no longer make hashing faster than disks are.
+constexpr unsigned kMaxHashThreads = 8;
+
+// The most host memory that a CPU model takes while it is loaded. Files that are released tensor by
+// tensor make room for the copies, so what comes on top of the larger of both is one tensor.
+int64_t MostOnCpu(const WeightMemory& memory, int64_t element_bytes) {
+  const int64_t loaded = SaturatingMultiply(memory.elements, element_bytes);
+  if (!memory.is_released) {
+    return SaturatingAdd(loaded, memory.host_bytes);
+  }
+  const int64_t largest =
+      std::min(SaturatingMultiply(memory.largest_elements, element_bytes), memory.largest_bytes);
+  return SaturatingAdd(std::max(loaded, memory.host_bytes), largest);
+}
+
+absl::Status CheckRoom(const TorchRunnerOptions& options, absl::string_view device,
+                       int64_t element_bytes, const WeightMemory& memory) {
+  const auto check = [&](int64_t needed, absl::string_view place, const std::string& where) {
+    const absl::StatusOr<int64_t> available = options.available_bytes
+                                                  ? options.available_bytes(place)
+                                                  : AvailableBytes(c10::Device(std::string(place)));
+    return available.ok() ? CheckMemory(needed, *available, where) : available.status();
+  };
+  if (device == kCpu) {
+    return check(MostOnCpu(memory, element_bytes), kCpu, "host memory");
+  }
+  CANOPY_RETURN_IF_ERROR(check(SaturatingMultiply(memory.elements, element_bytes), device,
+                               absl::StrCat("memory on ", device)));
+  return check(memory.host_bytes, kCpu, "host memory");
+}
+
+// Loading beside models that serve leaves them the other cores.
+int HashThreads(const TorchRunnerOptions& options) {
+  return options.replacement.has_value()
+             ? 1
+             : static_cast<int>(
+                   std::clamp(std::thread::hardware_concurrency(), 1U, kMaxHashThreads));
+}
+
+}  // namespace
+
+absl::Status CheckWanted(const TorchRunnerOptions& options) {
+  if (options.check_wanted) {
+    CANOPY_RETURN_IF_ERROR(options.check_wanted());
+  }
+  const std::optional<Replacement>& replacement = options.replacement;
+  return replacement.has_value() && replacement->check_wanted ? replacement->check_wanted()
+                                                              : absl::OkStatus();
+}
+
+absl::StatusOr<HostModel> OpenHostModel(const TorchRunnerOptions& options, absl::string_view device,
+                                        int64_t element_bytes) {
+  HostModelOptions reading;
+  reading.source = options.source;
+  reading.config = options.config;
+  reading.reranker = options.reranker;
+  reading.hash_threads = HashThreads(options);
+  reading.check_wanted = [&options] { return CheckWanted(options); };
+  reading.check_room = [&](const WeightMemory& memory) {
+    return CheckRoom(options, device, element_bytes, memory);
+  };
+  return ReadHostModel(reading);
+}
+
+}  // namespace canopy

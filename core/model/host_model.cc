@@ -1,0 +1,136 @@
+#include "core/model/host_model.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "core/base/status_macros.h"
+#include "core/model/answer_settings.h"
+#include "core/model/checkpoint.h"
+#include "core/model/fingerprint.h"
+#include "core/model/folder_snapshot.h"
+#include "core/model/synthetic.h"
+#include "core/model/weight_check.h"
+#include "core/model/weight_source.h"
+
+namespace canopy {
+namespace {
+
+constexpr char kTokenizerFile[] = "tokenizer.json";
+// Published ones have up to 35 MB.
+constexpr size_t kMaxTokenizerBytes = size_t{512} << 20;
+
+// What a model's files say beside its weights.
+struct Description {
+  ModelConfig config;
+  std::string vocabulary_hash;
+  DecisionTemperatures temperatures;
+  std::optional<RerankerTokens> reranker;
+};
+
+absl::StatusOr<std::string> ReadVocabularyHash(FolderSnapshot* folder) {
+  const auto file = folder->OpenFile(kTokenizerFile);
+  if (absl::IsNotFound(file.status())) {
+    return std::string();
+  }
+  CANOPY_RETURN_IF_ERROR(file.status());
+  const size_t size = (*file)->bytes().size();
+  if (size > kMaxTokenizerBytes) {
+    return absl::DataLossError(absl::StrCat((*file)->path(), ": ", size, " bytes exceed ",
+                                            kMaxTokenizerBytes, " for such a file"));
+  }
+  CANOPY_RETURN_IF_ERROR(folder->Read(file->get(), size));
+  return ShortHash({reinterpret_cast<const char*>((*file)->bytes().data()), size});
+}
+
+absl::Status CheckRoom(const HostModelOptions& options, const WeightMemory& memory) {
+  return options.check_room ? options.check_room(memory) : absl::OkStatus();
+}
+
+WeightMemory MemoryOf(const Checkpoint& checkpoint, const ModelConfig& config) {
+  WeightMemory memory;
+  memory.elements = LoadedBytes(checkpoint.source, config, /*element_bytes=*/1);
+  for (const TensorView& tensor : checkpoint.source.tensors()) {
+    const auto bytes = static_cast<int64_t>(tensor.bytes.size());
+    memory.largest_elements = std::max(memory.largest_elements, bytes / DTypeBytes(tensor.dtype));
+    memory.largest_bytes = std::max(memory.largest_bytes, bytes);
+  }
+  memory.host_bytes = checkpoint.file_bytes();
+  memory.is_released = true;
+  return memory;
+}
+
+absl::StatusOr<HostModel> Match(const WeightSource& source, Description description) {
+  CANOPY_ASSIGN_OR_RETURN(WeightMap weights, MatchWeights(source, description.config));
+  return HostModel{std::move(description.config),
+                   std::move(weights),
+                   std::move(description.vocabulary_hash),
+                   description.temperatures,
+                   description.reranker,
+                   /*fingerprint=*/{}};
+}
+
+absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
+  CANOPY_ASSIGN_OR_RETURN(
+      FolderSnapshot folder,
+      FolderSnapshot::Open(options.source, {options.check_wanted, options.step_bytes}));
+  Description model;
+  CANOPY_ASSIGN_OR_RETURN(model.config, options.config.empty()
+                                            ? ReadModelConfig(&folder, kConfigFile)
+                                            : LoadModelConfig(options.config));
+  // Small files first, so that a mistake in them shows before the large ones are read.
+  CANOPY_ASSIGN_OR_RETURN(model.vocabulary_hash, ReadVocabularyHash(&folder));
+  CANOPY_ASSIGN_OR_RETURN(model.temperatures, ReadTemperatures(&folder));
+  CANOPY_ASSIGN_OR_RETURN(model.reranker, ReadRerankerTokens(&folder));
+  CANOPY_ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenCheckpoint(&folder, TensorUse::kRelease));
+  CANOPY_RETURN_IF_ERROR(CheckRoom(options, MemoryOf(checkpoint, model.config)));
+  CANOPY_RETURN_IF_ERROR(checkpoint.ReadTensors(folder));
+  CANOPY_RETURN_IF_ERROR(folder.CheckUnchanged());
+  return Match(checkpoint.source, std::move(model));
+}
+
+absl::StatusOr<HostModel> MakeSynthetic(const HostModelOptions& options) {
+  const std::string place(absl::StripPrefix(options.source, kSyntheticPrefix));
+  Description model;
+  CANOPY_ASSIGN_OR_RETURN(model.config,
+                          LoadModelConfig(options.config.empty() ? place : options.config));
+  WeightMemory memory;
+  memory.elements = CountParameters(model.config);
+  memory.host_bytes = memory.elements * DTypeBytes(DType::kFloat32);
+  CANOPY_RETURN_IF_ERROR(CheckRoom(options, memory));
+  CANOPY_ASSIGN_OR_RETURN(const WeightSource source, MakeSyntheticWeights(model.config));
+  return Match(source, std::move(model));
+}
+
+absl::Status CheckReranker(const HostModel& model) {
+  if (!model.reranker.has_value() || HasLanguageModelHead(model)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "reranker tokens need a language model; this is a ",
+      model.weights.has_decision_head ? "typed-decision model" : model.config.architecture));
+}
+
+}  // namespace
+
+absl::StatusOr<HostModel> ReadHostModel(const HostModelOptions& options) {
+  const bool is_synthetic = absl::StartsWith(options.source, kSyntheticPrefix);
+  CANOPY_ASSIGN_OR_RETURN(HostModel model,
+                          is_synthetic ? MakeSynthetic(options) : ReadFolder(options));
+  if (options.reranker.has_value()) {
+    model.reranker = options.reranker;
+  }
+  CANOPY_RETURN_IF_ERROR(CheckReranker(model));
+  CANOPY_RETURN_IF_ERROR(CheckFinite(model.weights, options.check_wanted));
+  CANOPY_ASSIGN_OR_RETURN(
+      model.fingerprint,
+      Fingerprint(NonDefaultSettings({model.config, model.weights.has_decision_head,
+                                      model.temperatures, model.reranker}),
+                  model.weights.source, {options.hash_threads, options.check_wanted}));
+  return model;
+}
+
+}  // namespace canopy
