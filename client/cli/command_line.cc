@@ -40,6 +40,13 @@ constexpr Command kCommands[] = {
      "when it is refused, the old weights go on. Large weights take longer than the default "
      "--deadline.\n",
      false},
+    {"fingerprint", "compute the fingerprint of a checkpoint, without a server",
+     "canopy fingerprint [flags] FOLDER",
+     "FOLDER is a Hugging Face folder, or synthetic:CONFIG.json. The fingerprint is the one that "
+     "a\n"
+     "server shows which was started with this folder and the same --config and "
+     "--reranker_*_token.\n",
+     true},
 };
 
 constexpr absl::string_view kExitCodes =
@@ -54,9 +61,11 @@ enum Takers : unsigned {
   kModel = 4,
   kHealth = 8,
   kLoadWeights = 16,
+  kFingerprint = 32,
   kRequests = kScore | kExplain,
   kScorer = kRequests | kModel | kHealth,
-  kAll = kScorer | kLoadWeights,
+  kCalls = kScorer | kLoadWeights,
+  kAll = kCalls | kFingerprint,
 };
 
 struct FlagUse {
@@ -67,9 +76,9 @@ struct FlagUse {
 constexpr FlagUse kFlags[] = {
     {"server", kScorer},
     {"admin", kLoadWeights},
-    {"deadline", kAll},
+    {"deadline", kCalls},
     {"format", kAll},
-    {"color", kAll},
+    {"color", kCalls},
     {"input", kRequests},
     {"max_request_bytes", kRequests},
     {"svg", kExplain},
@@ -77,6 +86,9 @@ constexpr FlagUse kFlags[] = {
     {"model", kRequests | kModel | kLoadWeights},
     {"source", kLoadWeights},
     {"expected_fingerprint", kLoadWeights},
+    {"config", kFingerprint},
+    {"reranker_yes_token", kFingerprint},
+    {"reranker_no_token", kFingerprint},
     {"request_id", kRequests},
     {"traceparent", kRequests},
     {"min_model_version", kRequests},

@@ -8,6 +8,11 @@ ABSL_FLAG(std::string, admin, "127.0.0.1:50052",
           "gRPC target of the server's --admin_listen: host:port, unix:path");
 ABSL_FLAG(std::string, source, "", "folder under the server's --weights_root, without separators");
 ABSL_FLAG(std::string, expected_fingerprint, "", "refuse other weights than these; empty = any");
+ABSL_FLAG(std::string, config, "",
+          "config.json from elsewhere, as the server's --config; empty = the folder's own");
+ABSL_FLAG(int64_t, reranker_yes_token, -1,
+          "as the server's --reranker_yes_token; -1 = as the folder's reranker.json says");
+ABSL_FLAG(int64_t, reranker_no_token, -1, "as the server's --reranker_no_token");
 ABSL_FLAG(absl::Duration, deadline, absl::Seconds(60),
           "time for a call, its retries included, with its unit: 500ms, 5s or 2m");
 ABSL_FLAG(int64_t, max_request_bytes, int64_t{64} << 20,

@@ -12,6 +12,7 @@
 #include "client/answer_json.h"
 #include "client/cli/command_line.h"
 #include "client/cli/flags.h"
+#include "client/cli/folder_fingerprint.h"
 #include "client/cli/model_table.h"
 #include "client/cli/request_flags.h"
 #include "client/cli/score_table.h"
@@ -234,6 +235,21 @@ absl::Status CheckChoice(absl::string_view flag, const std::string& value,
       absl::StrCat("--", flag, ": '", value, "' is not one of ", absl::StrJoin(choices, "|")));
 }
 
+ExitCode PrintFingerprint(const CommandLine& line, const Streams& streams) {
+  const absl::StatusOr<std::string> fingerprint =
+      line.files.empty() ? absl::InvalidArgumentError("the FOLDER of a checkpoint is needed")
+                         : FolderFingerprint(line.files[0]);
+  if (!fingerprint.ok()) {
+    streams.err << "canopy: " << EscapeForTerminal(fingerprint.status().message()) << "\n";
+    return kUsage;
+  }
+  const bool as_json = absl::GetFlag(FLAGS_format) == "json";
+  streams.out << (as_json ? absl::StrCat("{\"fingerprint\":\"", *fingerprint, "\"}") : *fingerprint)
+              << "\n"
+              << std::flush;
+  return streams.out ? kOk : kUsage;
+}
+
 ExitCode UsageError(const absl::Status& status, const std::string& command, std::ostream& err) {
   err << "canopy: " << EscapeForTerminal(status.message()) << "\nTry: canopy " << command
       << (command.empty() ? "" : " ") << "--help\n";
@@ -258,6 +274,9 @@ ExitCode RunCli(absl::Span<const std::string> arguments, const Streams& streams)
   }
   if (!status.ok()) {
     return UsageError(status, command, streams.err);
+  }
+  if (command == "fingerprint") {
+    return PrintFingerprint(*line, streams);
   }
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(OptionsFromFlags(command));
   if (!client.ok()) {

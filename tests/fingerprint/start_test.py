@@ -1,0 +1,175 @@
+"""Changes a checkpoint while canopy_server reads it at its start.
+
+start_test.py SERVER
+
+The files are rewritten in place, or cut, as soon as the server has them open. The server must serve
+one of the checkpoints under its own fingerprint, or print one line and exit with code 2.
+"""
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from fingerprint import fingerprint
+
+SERVER: Final = Path(sys.argv[1]).absolute()
+TIMEOUT_SECONDS: Final = 60
+HIDDEN: Final = 16
+VOCABULARY: Final = 600_000  # 38 MB of embedding: three steps of reading.
+CONFIG: Final[dict[str, Any]] = {
+    "architectures": ["LlamaModel"],
+    "model_type": "llama",
+    "vocab_size": VOCABULARY,
+    "hidden_size": HIDDEN,
+    "intermediate_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+}
+SHAPES: Final = {
+    "model.embed_tokens.weight": [VOCABULARY, HIDDEN],
+    "model.layers.0.input_layernorm.weight": [HIDDEN],
+    "model.layers.0.mlp.down_proj.weight": [HIDDEN, 8],
+    "model.layers.0.mlp.gate_proj.weight": [8, HIDDEN],
+    "model.layers.0.mlp.up_proj.weight": [8, HIDDEN],
+    "model.layers.0.post_attention_layernorm.weight": [HIDDEN],
+    **{f"model.layers.0.self_attn.{name}_proj.weight": [16, HIDDEN] for name in "qkvo"},
+    "model.norm.weight": [HIDDEN],
+}
+
+
+def weights(value: float) -> bytes:
+    """A safetensors file with all elements equal."""
+    header: dict[str, Any] = {}
+    end = 0
+    for name, shape in SHAPES.items():
+        size = 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end + size]}
+        end += size
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + struct.pack("<f", value) * (end // 4)
+
+
+class StartTest(unittest.TestCase):
+    def setUp(self) -> None:
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.root = Path(temporary.name)
+        self.folder = self.root / "model"
+        self.folder.mkdir()
+        self.file = self.folder / "model.safetensors"
+        (self.folder / "config.json").write_text(json.dumps(CONFIG))
+        self.contents = [weights(0.25), weights(0.5)]
+        self.fingerprints = []
+        for content in self.contents:
+            self.file.write_bytes(content)
+            self.fingerprints.append(fingerprint(self.folder))
+
+    def start(self, source: Path) -> subprocess.Popen[str]:
+        command = [str(SERVER), f"--model=m={source}", "--listen=127.0.0.1:0", "--device=cpu"]
+        pipe = subprocess.PIPE
+        server = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        return server
+
+    def wait_until_open(self, server: subprocess.Popen[str]) -> None:
+        """Returns once the server has the tensors' file open, or has gone past that."""
+        descriptors = Path(f"/proc/{server.pid}/fd")
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while server.poll() is None and time.monotonic() < deadline:
+            for descriptor in descriptors.iterdir():
+                try:
+                    target = os.readlink(descriptor)
+                except OSError:
+                    continue
+                if target == str(self.file.resolve()):
+                    return
+        self.fail("the server never opened the file")
+
+    def served_or_refused(self, server: subprocess.Popen[str]) -> str:
+        """The fingerprint that is served, or '' if the server ended as it should."""
+        assert server.stdout is not None
+        assert server.stderr is not None
+        if server.stdout.readline().startswith("listening on "):
+            server.terminate()
+            log = server.communicate(timeout=TIMEOUT_SECONDS)[1]
+            found = re.search(r"fingerprint[\"=: ]+([0-9a-f]{16})", log)
+            assert found is not None, log
+            return found[1]
+        log = server.communicate(timeout=TIMEOUT_SECONDS)[1]
+        self.assertEqual(server.returncode, 2, log)
+        self.assertRegex(log, r"(?m)^canopy_server: [^\n]*model\.safetensors[^\n]*$")
+        return ""
+
+    def change_while_it_starts(self, change: Callable[[], object]) -> str:
+        self.file.write_bytes(self.contents[0])
+        server = self.start(self.folder)
+        self.wait_until_open(server)
+        change()
+        return self.served_or_refused(server)
+
+    def test_a_file_that_is_overwritten_gives_one_checkpoint_or_exit_code_2(self) -> None:
+        for _ in range(4):
+            served = self.change_while_it_starts(lambda: self.file.write_bytes(self.contents[1]))
+            self.assertIn(served, ["", *self.fingerprints])
+
+    def test_the_second_half_alone_is_never_served(self) -> None:
+        def overwrite_the_second_half() -> None:
+            with self.file.open("r+b") as file:
+                half = len(self.contents[1]) // 2
+                file.seek(half)
+                file.write(self.contents[1][half:])
+
+        mixed = self.contents[0][: len(self.contents[0]) // 2]
+        mixed += self.contents[1][len(mixed) :]
+        self.file.write_bytes(mixed)
+        whole = [fingerprint(self.folder), self.fingerprints[0]]
+        for _ in range(4):
+            # What is on the disk after the write is one checkpoint too, if it is named as that.
+            served = self.change_while_it_starts(overwrite_the_second_half)
+            self.assertIn(served, ["", *whole])
+
+    def test_a_file_that_is_cut_short_gives_exit_code_2(self) -> None:
+        for size in (0, 1_000, 20_000_000):
+            served = self.change_while_it_starts(partial(os.truncate, self.file, size))
+            self.assertIn(served, ["", self.fingerprints[0]])
+
+    def test_sigterm_ends_the_reading_of_a_very_large_file(self) -> None:
+        config = CONFIG | {"vocab_size": 1 << 24, "hidden_size": 64}  # 4 GB of zeros.
+        (self.folder / "config.json").write_text(json.dumps(config))
+        size = 4 * 64 << 24
+        shape = [1 << 24, 64]
+        header = {
+            "embed_tokens.weight": {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}
+        }
+        text = json.dumps(header).encode()
+        self.file.write_bytes(struct.pack("<Q", len(text)) + text)
+        os.truncate(self.file, 8 + len(text) + size)
+        server = self.start(self.folder)
+        self.wait_until_open(server)
+        began = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=TIMEOUT_SECONDS)
+        self.assertLess(time.monotonic() - began, 2.0)
+        self.assertNotEqual(server.returncode, -signal.SIGBUS)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
