@@ -77,14 +77,17 @@ std::vector<std::string> HeadNames(const ModelInfo& model) {
 }
 
 absl::Status CheckHeads(const OutputsFields& outputs, const ModelInfo& model) {
+  constexpr absl::string_view kLanguageModel = "language-model head";
   Violations violations;
-  const auto need = [&](const char* field, bool asked, bool has, const char* head) {
+  const auto need = [&](const char* field, bool asked, bool has, absl::string_view head) {
     if (asked && !has) {
-      violations.Add(field, absl::StrCat("model ", model.name, " has no ", head,
-                                         "; it has: ", absl::StrJoin(HeadNames(model), ", ")));
+      const bool is_explained = head == kLanguageModel && !model.lm_head_reason.empty();
+      violations.Add(field,
+                     absl::StrCat("model ", model.name, " has no ", head,
+                                  is_explained ? absl::StrCat(" (", model.lm_head_reason, ")") : "",
+                                  "; it has: ", absl::StrJoin(HeadNames(model), ", ")));
     }
   };
-  constexpr char kLanguageModel[] = "language-model head";
   need("outputs.scores", outputs.scores, model.num_labels > 0, "scoring head");
   need("outputs.probabilities", outputs.probabilities, model.num_labels == 1, "head of one score");
   need("outputs.token_logprobs", outputs.token_logprobs, model.has_lm_head, kLanguageModel);

@@ -42,6 +42,17 @@ TEST(OutputChecksTest, HeadsFollowTheModel) {
   EXPECT_THAT(HeadNames(Model(1, true)), ElementsAre("vectors", "reward", "logprobs", "values"));
 }
 
+TEST(OutputChecksTest, SaysWhyALanguageModelHasNoHead) {
+  OutputsFields outputs;
+  outputs.token_logprobs = outputs.scores = true;
+  ModelInfo model = Model(0, false);
+  model.lm_head_reason = "its folder holds no lm_head.weight";
+  const std::string message(CheckHeads(outputs, model).message());
+  EXPECT_THAT(message, HasSubstr("outputs.token_logprobs: model m has no language-model head (its "
+                                 "folder holds no lm_head.weight); it has: vectors"));
+  EXPECT_THAT(message, HasSubstr("outputs.scores: model m has no scoring head; it has: vectors"));
+}
+
 TEST(OutputChecksTest, EveryOutputWithoutItsHeadIsNamed) {
   OutputsFields outputs;
   outputs.vectors = true;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/checked_math.h"
+#include "core/base/logging.h"
 #include "core/base/status_macros.h"
 #include "core/model/weight_check.h"
 #include "core/ops/device_memory.h"
@@ -53,6 +56,20 @@ int HashThreads(const TorchRunnerOptions& options) {
                    std::clamp(std::thread::hardware_concurrency(), 1U, kMaxHashThreads));
 }
 
+// Says once what the folder holds and what has no effect here, so that nobody wonders later.
+void LogWhatIsIgnored(const TorchRunnerOptions& options, const HostModel& model) {
+  if (!model.config.auto_map.empty()) {
+    LogWarning("remote_code_ignored",
+               {{"model", options.name}, {"auto_map", model.config.auto_map}});
+  }
+  std::vector<std::string> ignored = model.config.ignored_keys;
+  ignored.insert(ignored.end(), model.weights.ignored.begin(), model.weights.ignored.end());
+  if (!ignored.empty()) {
+    LogWarning("checkpoint_parts_ignored",
+               {{"model", options.name}, {"parts", absl::StrJoin(ignored, ", ")}});
+  }
+}
+
 }  // namespace
 
 absl::Status CheckWanted(const TorchRunnerOptions& options) {
@@ -75,7 +92,11 @@ absl::StatusOr<HostModel> OpenHostModel(const TorchRunnerOptions& options, absl:
   reading.check_room = [&](const WeightMemory& memory) {
     return CheckRoom(options, device, element_bytes, memory);
   };
-  return ReadHostModel(reading);
+  absl::StatusOr<HostModel> model = ReadHostModel(reading);
+  if (model.ok()) {
+    LogWhatIsIgnored(options, *model);
+  }
+  return model;
 }
 
 }  // namespace canopy

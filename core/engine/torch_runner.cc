@@ -148,12 +148,15 @@ ModelInfo DescribeModel(const TorchRunnerOptions& options, const HostModel& mode
   info.device = placement.device().str();
   const int64_t max_batch_tokens =
       options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(info.device);
-  info.max_path_tokens = std::min(config.max_position_embeddings, max_batch_tokens);
+  info.max_path_tokens = std::min(config.max_positions, max_batch_tokens);
   // A language model's folder may hold a reward head too.
   const TensorView* score = model.weights.Find("score.weight");
   info.num_labels = score == nullptr ? 0 : score->shape[0];
   info.has_value_head = info.num_labels == 1;
   info.has_lm_head = HasLanguageModelHead(model);
+  if (model.weights.lacks_lm_head) {
+    info.lm_head_reason = "its folder holds no lm_head.weight, and tie_word_embeddings is false";
+  }
   if (model.weights.has_decision_head) {
     info.num_labels = 1;
     info.score_head = ScoreHead::kDecision;

@@ -277,6 +277,38 @@ TEST_F(TorchRunnerTest, HostMemoryHoldsTheWeightsOnce) {
   EXPECT_EQ(needed["bfloat16"], file_bytes + largest * 2);
 }
 
+TEST_F(TorchRunnerTest, AnUntiedLanguageModelWithoutItsHeadGivesVectorsAndSaysWhyNoLogProbs) {
+  // The weights of a classifier hold no lm_head.weight; without score.weight they are a backbone.
+  const std::string language_model =
+      absl::StrReplaceAll(kConfig, {{"Qwen3ForSequenceClassification", "Qwen3ForCausalLM"}});
+  folder_.Write("config.json", language_model);
+  auto runner = LoadTorchRunner(OptionsFor(folder_.path()));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  runner_ = *std::move(runner);
+  EXPECT_FALSE(runner_->info()->has_lm_head);
+  EXPECT_TRUE(absl::StrContains(runner_->info()->lm_head_reason, "no lm_head.weight"));
+  OutputSelection outputs;
+  outputs.vectors = true;
+  EXPECT_TRUE(Run({{1, 2}}, outputs).ok());
+  outputs.token_logprobs = true;
+  EXPECT_FALSE(Run({{1, 2}}, outputs).ok());
+  TorchRunnerOptions options = OptionsFor(folder_.path());
+  options.reranker = RerankerTokens{1, 2};
+  EXPECT_TRUE(absl::StrContains(LoadTorchRunner(options).status().message(),
+                                "Qwen3ForCausalLM without lm_head.weight"));
+}
+
+// Qwen2.5's recipe for long texts stretches positions beyond max_position_embeddings.
+TEST_F(TorchRunnerTest, StretchedPositionsLengthenThePath) {
+  folder_.Write("config.json",
+                absl::StrReplaceAll(kConfig, {{"\"tie_word_embeddings\"",
+                                               R"("rope_scaling": {"type": "yarn", "factor": 4.0,
+                    "original_max_position_embeddings": 300}, "tie_word_embeddings")"}}));
+  auto runner = LoadTorchRunner(OptionsFor(folder_.path()));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_EQ((*runner)->info()->max_path_tokens, 1200);
+}
+
 TEST_F(TorchRunnerTest, SixteenBitTypesAreNamed) {
   for (const std::string dtype : {"bfloat16", "float16"}) {
     TorchRunnerOptions options = OptionsFor(folder_.path());

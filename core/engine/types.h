@@ -115,6 +115,7 @@ struct ModelInfo {
   ScoreHead score_head = ScoreHead::kReward;  // where num_labels is not 0
   KindTemperatures temperatures;
   bool has_lm_head = false;     // gives log-probs
+  std::string lm_head_reason;   // why a language model has none
   bool has_value_head = false;  // a reward head of one label, which may stand at every token
   std::string dtype;            // "float32", "bfloat16" or "float16"
   std::string device;           // "cpu" or "cuda:N"

@@ -49,9 +49,15 @@ void VisitExpertsFields(const ExpertsConfig& experts, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(const ModelConfig& config, Visitor& visitor) {
   const auto& [architecture, head, vocab_size, hidden_size, intermediate_size, num_layers,
-               num_query_heads, num_kv_heads, head_dim, max_position_embeddings, rms_norm_eps, rope,
-               qkv_bias, output_bias, qk_norm, tie_word_embeddings, sliding_window, sliding_layers,
-               experts, num_labels] = config;
+               num_query_heads, num_kv_heads, head_dim, max_position_embeddings, max_positions,
+               rms_norm_eps, rope, qkv_bias, output_bias, qk_norm, tie_word_embeddings,
+               sliding_window, sliding_layers, experts, num_labels, pad_token, auto_map,
+               ignored_keys] = config;
+  // max_positions follows from max_position_embeddings and rope. The others change no answer.
+  static_cast<void>(max_positions);
+  static_cast<void>(pad_token);
+  static_cast<void>(auto_map);
+  static_cast<void>(ignored_keys);
   // The class is a head and a family; what a family computes is in the other members.
   visitor.InTensors("architecture", architecture);
   visitor.Setting("head", head);

@@ -41,9 +41,10 @@ class ConfigReader {
   absl::Status Refuse(absl::string_view key, const nlohmann::json& value,
                       absl::string_view expected) const;
 
- private:
+  // The key's path in the document, such as "rope_scaling.factor".
   std::string Path(absl::string_view key) const;
 
+ private:
   const nlohmann::json& object_;
   const std::string prefix_;
 };

@@ -111,7 +111,8 @@ absl::Status CheckReranker(const HostModel& model) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "reranker tokens need a language model; this is a ",
-      model.weights.has_decision_head ? "typed-decision model" : model.config.architecture));
+      model.weights.has_decision_head ? "typed-decision model" : model.config.architecture,
+      model.weights.lacks_lm_head ? " without lm_head.weight" : ""));
 }
 
 }  // namespace

@@ -63,9 +63,11 @@ struct HostModelOptions {
 // files are open; errors of check_wanted and check_room.
 absl::StatusOr<HostModel> ReadHostModel(const HostModelOptions& options);
 
-// A decision head's weights stand on the backbone alone, whatever its config names.
+// Returns whether the model gives log-probs. A typed-decision model does not, whatever its config
+// names, nor does a language model whose folder lacks its own lm_head.weight.
 inline bool HasLanguageModelHead(const HostModel& model) {
-  return model.config.head == ModelHead::kLanguageModel && !model.weights.has_decision_head;
+  return model.config.head == ModelHead::kLanguageModel && !model.weights.has_decision_head &&
+         !model.weights.lacks_lm_head;
 }
 
 }  // namespace canopy

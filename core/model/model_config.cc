@@ -215,7 +215,7 @@ absl::Status ReadSlidingLayers(const ConfigReader& root, const Family& family,
   }
   CANOPY_RETURN_IF_ERROR(ReadLayerTypes(root, family, window > 0, &sliding));
   // A window that holds the longest path hides nothing: the layers have full attention.
-  if (window < config->max_position_embeddings &&
+  if (window < config->max_positions &&
       std::find(sliding.begin(), sliding.end(), true) != sliding.end()) {
     config->sliding_window = window;
     config->sliding_layers = std::move(sliding);
@@ -292,13 +292,40 @@ absl::Status ReadExperts(const ConfigReader& root, ModelConfig* config) {
   return ReadSparseLayers(root, config->num_layers, &experts.sparse_layers);
 }
 
+// Compressed weights are tensors of other names and types; only whole ones are read here.
+absl::Status CheckNotQuantised(const ConfigReader& root) {
+  for (const char* key : {"quantization_config", "compression_config", "quantization"}) {
+    const json* value = root.Find(key);
+    if (value == nullptr) {
+      continue;
+    }
+    const auto method = value->is_object() ? value->find("quant_method") : value->end();
+    const bool is_named = value->is_object() && method != value->end();
+    return absl::InvalidArgumentError(absl::StrCat(
+        key, ": the checkpoint is quantised (",
+        is_named ? absl::StrCat("quant_method ", DescribeJson(*method)) : DescribeJson(*value),
+        "); only float32, bfloat16 and float16 weights are read, so serve the checkpoint that it "
+        "was made from"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckComputation(const ConfigReader& root) {
   CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("hidden_act", "silu"));
   CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("is_causal", true));
   CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("use_bidirectional_attention", false));
   CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("partial_rotary_factor", 1.0));
   CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("mlp_bias", false));
-  return root.CheckAbsentOr("quantization_config", nullptr);
+  return CheckNotQuantised(root);
+}
+
+// An id outside the vocabulary, such as -1, is no token that a path could end in.
+void ReadPadToken(const ConfigReader& root, ModelConfig* config) {
+  const json* pad = root.Find("pad_token_id");
+  if (pad != nullptr && pad->is_number_unsigned() &&
+      pad->get<uint64_t>() < static_cast<uint64_t>(config->vocab_size)) {
+    config->pad_token = pad->get<int32_t>();
+  }
 }
 
 absl::Status ReadLabels(const ConfigReader& root, ModelConfig* config) {
@@ -334,14 +361,20 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view text) {
   CANOPY_RETURN_IF_ERROR(CheckComputation(root));
   CANOPY_RETURN_IF_ERROR(ReadSizes(root, &config));
   CANOPY_RETURN_IF_ERROR(ReadAttention(root, *family, &config));
+  const RopeDefaults defaults = {config.max_position_embeddings, family->default_rope_theta};
+  CANOPY_ASSIGN_OR_RETURN(config.rope, ReadRopeConfig(root, defaults, &config.ignored_keys));
+  config.max_positions = LongestPath(config.rope, config.max_position_embeddings);
   CANOPY_RETURN_IF_ERROR(ReadSlidingLayers(root, *family, &config));
   if (family->sparse_experts) {
     CANOPY_RETURN_IF_ERROR(ReadExperts(root, &config));
   }
-  CANOPY_ASSIGN_OR_RETURN(config.rope, ReadRopeConfig(root, config.max_position_embeddings));
   CANOPY_RETURN_IF_ERROR(root.ReadOptionalBool("tie_word_embeddings", &config.tie_word_embeddings));
   if (config.head == ModelHead::kClassifier) {
     CANOPY_RETURN_IF_ERROR(ReadLabels(root, &config));
+    ReadPadToken(root, &config);
+  }
+  if (const json* code = root.Find("auto_map"); code != nullptr) {
+    config.auto_map = DescribeJson(*code);
   }
   return config;
 }

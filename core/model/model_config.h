@@ -4,6 +4,7 @@
 #define CORE_MODEL_MODEL_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct ModelConfig {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;  // Even.
   int64_t max_position_embeddings = 0;
+  // The longest path: max_position_embeddings, or more if `rope` stretches positions beyond it.
+  int64_t max_positions = 0;
   double rms_norm_eps = 0.0;
   RopeConfig rope;
   bool qkv_bias = false;
@@ -53,6 +56,11 @@ struct ModelConfig {
   std::vector<bool> sliding_layers;  // [layers]; empty when none slides.
   ExpertsConfig experts;
   int64_t num_labels = 0;  // Rows of the classification head; 0 for other heads.
+  // A classifier's `pad_token_id`, if it is in the vocabulary. It does not change what is computed:
+  // transformers reads the score of the last other token, Canopy that of the last token.
+  std::optional<int32_t> pad_token;
+  std::string auto_map;                   // As in config.json, for the log: its code never runs.
+  std::vector<std::string> ignored_keys;  // Keys without effect that look as if they had one.
 
   int64_t query_size() const { return num_query_heads * head_dim; }
   int64_t kv_size() const { return num_kv_heads * head_dim; }

@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "core/model/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -260,6 +262,13 @@ TEST(ModelConfigTest, ReadsSlidingWindowsAsTheFamilyDoes) {
            // Holds the longest path of the 64 positions: nothing is hidden.
            {"mistral", "Mistral", R"({"sliding_window": 63})", 63, {true, true}},
            {"mistral", "Mistral", R"({"sliding_window": 64})", 0, {}},
+           // Paths may be longer than 64 tokens here, so that a window of 64 hides some.
+           {"mistral",
+            "Mistral",
+            R"({"sliding_window": 64, "rope_parameters": {"rope_type": "yarn", "factor": 4,
+                "rope_theta": 10000.0, "original_max_position_embeddings": 64}})",
+            64,
+            {true, true}},
        }) {
     json config = OfFamily(item.model_type, item.class_prefix);
     config.erase("layer_types");
@@ -368,6 +377,63 @@ TEST(ModelConfigTest, OnlyLlamaMayLeaveKeyValueHeadsOut) {
               HasSubstr("num_key_value_heads is missing"));
 }
 
+// Llama 1 and 2 were published without the key; transformers 5.17 takes 10,000.
+TEST(ModelConfigTest, OnlyLlamaMayLeaveRopeThetaOut) {
+  for (const std::string prefix : {"Llama", "Mistral", "Qwen2", "Qwen3"}) {
+    json config = OfFamily(absl::AsciiStrToLower(prefix), prefix);
+    config.erase("rope_parameters");
+    config.erase("layer_types");
+    const auto parsed = ParseModelConfig(config.dump());
+    if (prefix == "Llama") {
+      ASSERT_TRUE(parsed.ok()) << parsed.status();
+      EXPECT_EQ(parsed->rope.theta, 10000);
+    } else {
+      EXPECT_THAT(parsed.status().message(),
+                  HasSubstr("rope_theta (or rope_parameters.rope_theta) is missing"));
+    }
+  }
+}
+
+// Qwen2.5's model cards: 32,768 positions, stretched four times.
+TEST(ModelConfigTest, YarnStretchesTheLongestPathBeyondMaxPositionEmbeddings) {
+  EXPECT_EQ(ParseModelConfig(kTransformers5)->max_positions, 64);
+  const auto stretched = ParseWith("rope_parameters",
+                                   R"({"rope_type": "yarn", "factor": 4.0, "rope_theta": 1000000.0,
+                                       "original_max_position_embeddings": 64})");
+  ASSERT_TRUE(stretched.ok()) << stretched.status();
+  EXPECT_EQ(stretched->max_position_embeddings, 64);
+  EXPECT_EQ(stretched->max_positions, 256);
+}
+
+TEST(ModelConfigTest, OnlyAClassifierHasAPadToken) {
+  const auto pad_token = [](const std::string& architecture, const json& id) {
+    json config = json::parse(kTransformers5);
+    config["architectures"] = {architecture};
+    config["pad_token_id"] = id;
+    return ParseModelConfig(config.dump())->pad_token;
+  };
+  const std::string classifier = "Qwen3ForSequenceClassification";
+  EXPECT_EQ(pad_token(classifier, 49), 49);
+  EXPECT_EQ(pad_token(classifier, 0), 0);
+  // 50 tokens: no path can end in these.
+  EXPECT_EQ(pad_token(classifier, 50), std::nullopt);
+  EXPECT_EQ(pad_token(classifier, -1), std::nullopt);
+  EXPECT_EQ(pad_token(classifier, nullptr), std::nullopt);
+  EXPECT_EQ(pad_token("Qwen3ForCausalLM", 49), std::nullopt);
+}
+
+TEST(ModelConfigTest, KeepsWhatHasNoEffectForTheLog) {
+  EXPECT_EQ(ParseModelConfig(kTransformers5)->auto_map, "");
+  EXPECT_EQ(ParseWith("auto_map", R"({"AutoModel": "modeling_qwen.Qwen2Model"})")->auto_map,
+            R"({"AutoModel":"modeling_qwen.Qwen2Model"})");
+  const auto ignored = ParseWith("rope_parameters",
+                                 R"({"rope_type": "yarn", "factor": 4, "rope_theta": 9,
+                                     "attn_factor": 0.9})")
+                           ->ignored_keys;
+  EXPECT_EQ(ignored,
+            (std::vector<std::string>{"rope_parameters.attn_factor beside type \"yarn\""}));
+}
+
 TEST(ModelConfigTest, NamesWhatItRefuses) {
   struct Case {
     std::string key, value, message;
@@ -394,7 +460,9 @@ TEST(ModelConfigTest, NamesWhatItRefuses) {
            {"is_causal", "false", "is_causal: false"},
            {"use_bidirectional_attention", "true", "use_bidirectional_attention: true"},
            {"quantization_config", "{\"quant_method\":\"fp8\"}",
-            "quantization_config: {\"quant_method\":\"fp8\"}"},
+            "quantization_config: the checkpoint is quantised (quant_method \"fp8\")"},
+           {"quantization", "{\"group_size\":64,\"bits\":4}",
+            "quantization: the checkpoint is quantised ({\"bits\":4,\"group_size\":64})"},
            {"attention_bias", "\"yes\"", "attention_bias: \"yes\""},
            {"tie_word_embeddings", "0", "tie_word_embeddings: 0"},
            {"head_dim", "7", "head_dim: 7"},

@@ -61,12 +61,38 @@ absl::StatusOr<const RopeTypeInfo*> ReadType(const ConfigReader& rope) {
   return rope.Refuse(key, value, absl::StrCat("one of ", absl::StrJoin(names, ", ")));
 }
 
-absl::Status CheckKeys(const ConfigReader& rope, const RopeTypeInfo& info) {
+// Keys of published folders that no type of transformers reads: `attn_factor` is llama.cpp's name
+// of a number that transformers computes itself, `finetuned` describes how the model was made. The
+// last two belong to a type that is refused.
+constexpr absl::string_view kUnreadKeys[] = {"attn_factor", "finetuned", "short_factor",
+                                             "long_factor"};
+
+bool Contains(const std::vector<absl::string_view>& keys, absl::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+// Returns whether `key`, which this type does not have, is known to change nothing beside it:
+// transformers reads a key for the types that have it and no other. A name that nobody knows may be
+// a misspelt one, and a factor without a type asks for more than it gets: these are refused.
+bool IsUnread(absl::string_view key, const RopeTypeInfo& info) {
+  if (key == "factor" && info.type == RopeType::kDefault) {
+    return false;
+  }
+  return std::any_of(RopeTypes().begin(), RopeTypes().end(),
+                     [&](const RopeTypeInfo& other) { return Contains(other.keys, key); }) ||
+         std::find(std::begin(kUnreadKeys), std::end(kUnreadKeys), key) != std::end(kUnreadKeys);
+}
+
+absl::Status CheckKeys(const ConfigReader& rope, const RopeTypeInfo& info,
+                       std::vector<std::string>* ignored) {
   for (const auto& [key, value] : rope.object().items()) {
     const bool common = key == "rope_type" || key == "type" || key == "rope_theta";
+    const bool is_read = Contains(info.keys, key);
     if (key == "partial_rotary_factor") {
       CANOPY_RETURN_IF_ERROR(rope.CheckAbsentOr("partial_rotary_factor", 1.0));
-    } else if (!common && std::find(info.keys.begin(), info.keys.end(), key) == info.keys.end()) {
+    } else if (!common && !is_read && IsUnread(key, info)) {
+      ignored->push_back(absl::StrCat(rope.Path(key), " beside type \"", info.name, "\""));
+    } else if (!common && !is_read) {
       return rope.Refuse(
           key, value,
           absl::StrCat("only rope_theta and what belongs to type \"", info.name, "\"",
@@ -133,10 +159,17 @@ absl::Status ReadScaling(const ConfigReader& root, const ConfigReader& rope, Rop
   if (config->type == RopeType::kLinear) {
     return absl::OkStatus();
   }
-  // Some models of other families keep it outside, where it would win over the one inside.
-  CANOPY_RETURN_IF_ERROR(root.CheckAbsentOr("original_max_position_embeddings", nullptr));
-  CANOPY_RETURN_IF_ERROR(rope.ReadOptionalInteger("original_max_position_embeddings", kMaxPositions,
-                                                  &config->original_max_position_embeddings));
+  constexpr char kOriginal[] = "original_max_position_embeddings";
+  int64_t outer = 0;
+  CANOPY_RETURN_IF_ERROR(root.ReadOptionalInteger(kOriginal, kMaxPositions, &outer));
+  int64_t inner = outer;
+  CANOPY_RETURN_IF_ERROR(rope.ReadOptionalInteger(kOriginal, kMaxPositions, &inner));
+  if (outer > 0 && outer != inner) {
+    return rope.Refuse(kOriginal, inner, absl::StrCat("the outer ", kOriginal, " ", outer));
+  }
+  if (inner > 0) {
+    config->original_max_position_embeddings = inner;
+  }
   return config->type == RopeType::kYarn ? ReadYarn(rope, config) : ReadLlama3(rope, config);
 }
 
@@ -145,7 +178,7 @@ absl::StatusOr<ConfigReader> FindRope(const ConfigReader& root) {
   static const auto* const kNone = new json(json::object());
   const json* scaling = root.Find("rope_scaling");
   const json* parameters = root.Find("rope_parameters");
-  if (scaling != nullptr && parameters != nullptr) {
+  if (scaling != nullptr && parameters != nullptr && *scaling != *parameters) {
     return root.Refuse("rope_scaling", *scaling, "either rope_parameters or rope_scaling");
   }
   const char* name = scaling != nullptr ? "rope_scaling" : "rope_parameters";
@@ -158,17 +191,17 @@ absl::StatusOr<ConfigReader> FindRope(const ConfigReader& root) {
 
 }  // namespace
 
-absl::StatusOr<RopeConfig> ReadRopeConfig(const ConfigReader& root,
-                                          int64_t max_position_embeddings) {
+absl::StatusOr<RopeConfig> ReadRopeConfig(const ConfigReader& root, const RopeDefaults& defaults,
+                                          std::vector<std::string>* ignored) {
   CANOPY_ASSIGN_OR_RETURN(const ConfigReader rope, FindRope(root));
   // The type first, so that an unknown one is named rather than one of its factors.
   CANOPY_ASSIGN_OR_RETURN(const RopeTypeInfo* info, ReadType(rope));
-  CANOPY_RETURN_IF_ERROR(CheckKeys(rope, *info));
+  CANOPY_RETURN_IF_ERROR(CheckKeys(rope, *info, ignored));
   RopeConfig config;
   config.type = info->type;
   // The other types do not read it, and the fingerprint covers only what is read.
   if (info->type == RopeType::kYarn || info->type == RopeType::kLlama3) {
-    config.original_max_position_embeddings = max_position_embeddings;
+    config.original_max_position_embeddings = defaults.max_position_embeddings;
   }
   double outer = 0.0;
   CANOPY_RETURN_IF_ERROR(root.ReadOptionalNumber("rope_theta", kMaxTheta, &outer));
@@ -178,10 +211,31 @@ absl::StatusOr<RopeConfig> ReadRopeConfig(const ConfigReader& root,
     return rope.Refuse("rope_theta", config.theta, absl::StrCat("the outer rope_theta ", outer));
   }
   if (config.theta == 0.0) {
+    config.theta = defaults.theta;
+  }
+  if (config.theta == 0.0) {
     return root.Missing("rope_theta (or rope_parameters.rope_theta)");
   }
   CANOPY_RETURN_IF_ERROR(ReadScaling(root, rope, &config));
   return config;
+}
+
+int64_t LongestPath(const RopeConfig& rope, int64_t max_position_embeddings) {
+  int64_t before = 0;
+  switch (rope.type) {
+    case RopeType::kDefault:
+    case RopeType::kLlama3:
+      return max_position_embeddings;
+    case RopeType::kLinear:
+      before = max_position_embeddings;
+      break;
+    case RopeType::kYarn:
+      before = rope.original_max_position_embeddings;
+      break;
+  }
+  const double after = std::floor(rope.factor * static_cast<double>(before));
+  const auto limit = static_cast<double>(kMaxPositions);
+  return std::max(max_position_embeddings, static_cast<int64_t>(std::min(after, limit)));
 }
 
 }  // namespace canopy

@@ -3,6 +3,8 @@
 #define CORE_MODEL_ROPE_CONFIG_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/model/config_reader.h"
@@ -38,11 +40,23 @@ struct RopeConfig {
   double high_freq_factor = 4.0;
 };
 
+// What holds where a config.json says nothing.
+struct RopeDefaults {
+  int64_t max_position_embeddings = 0;  // of the model
+  double theta = 0.0;                   // 0 = none: rope_theta is required
+};
+
 // Reads both dialects: `rope_parameters` of transformers 5, and `rope_theta` + `rope_scaling` of
-// published folders. INVALID_ARGUMENT for another type, an unknown key or a value out of range, and
-// for a missing rope_theta: a default would be silently wrong.
-absl::StatusOr<RopeConfig> ReadRopeConfig(const ConfigReader& root,
-                                          int64_t max_position_embeddings);
+// published folders. Appends to `ignored` the keys that transformers does not read for the type,
+// such as `attn_factor` beside "yarn". INVALID_ARGUMENT for another type, an unknown key or a value
+// out of range, and for a missing rope_theta without a default.
+absl::StatusOr<RopeConfig> ReadRopeConfig(const ConfigReader& root, const RopeDefaults& defaults,
+                                          std::vector<std::string>* ignored);
+
+// Returns the number of positions that a model with `max_position_embeddings` has. Published
+// recipes of "linear" and "yarn" leave that key at the length before stretching; the others state
+// the length after it.
+int64_t LongestPath(const RopeConfig& rope, int64_t max_position_embeddings);
 
 }  // namespace canopy
 

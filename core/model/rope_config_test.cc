@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,10 +17,19 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-// Of a model of 512 positions.
+// Of a model of 512 positions, without a default theta.
 absl::StatusOr<RopeConfig> Read(const std::string& config) {
   const json document = json::parse(config);
-  return ReadRopeConfig(ConfigReader(document), 512);
+  std::vector<std::string> ignored;
+  return ReadRopeConfig(ConfigReader(document), {512, 0}, &ignored);
+}
+
+// The keys that are ignored, joined; a refusal's message otherwise.
+std::string Ignored(const std::string& config) {
+  const json document = json::parse(config);
+  std::vector<std::string> ignored;
+  const auto rope = ReadRopeConfig(ConfigReader(document), {512, 0}, &ignored);
+  return rope.ok() ? absl::StrJoin(ignored, "; ") : std::string(rope.status().message());
 }
 
 std::string Error(const std::string& config) {
@@ -105,56 +115,115 @@ std::string Scaled(const std::string& type, const std::string& keys) {
          (keys.empty() ? "" : ", " + keys) + "}}";
 }
 
+// transformers 5.17 warns of them, and computes the same without them.
+TEST(RopeConfigTest, IgnoresAndReportsKeysThatTransformersDoesNotReadForTheType) {
+  const std::string yarn = R"("factor": 4, "original_max_position_embeddings": 128)";
+  // As DeepSeek-R1-0528-Qwen3-8B and the YaRN models of Llama 2 were published.
+  EXPECT_EQ(Ignored(Scaled("yarn", yarn + R"(, "attn_factor": 0.8782488562869419)")),
+            "rope_scaling.attn_factor beside type \"yarn\"");
+  EXPECT_EQ(Ignored(Scaled("yarn", yarn + R"(, "finetuned": true)")),
+            "rope_scaling.finetuned beside type \"yarn\"");
+  EXPECT_EQ(Ignored(Scaled("linear", yarn + R"(, "beta_fast": 3)")),
+            "rope_scaling.beta_fast beside type \"linear\"; "
+            "rope_scaling.original_max_position_embeddings beside type \"linear\"");
+  EXPECT_EQ(Ignored(Scaled("default", R"("original_max_position_embeddings": 128)")),
+            "rope_scaling.original_max_position_embeddings beside type \"default\"");
+  EXPECT_EQ(Ignored(Scaled("yarn", yarn)), "");
+  const auto with = Read(Scaled("yarn", yarn + R"(, "attn_factor": 0.5)"));
+  const auto without = Read(Scaled("yarn", yarn));
+  ASSERT_TRUE(with.ok()) << with.status();
+  EXPECT_EQ(with->attention_factor, without->attention_factor);
+}
+
+TEST(RopeConfigTest, TheLengthBeforeStretchingMayStandOutside) {
+  const auto outside = Read(R"({"rope_theta": 9, "original_max_position_embeddings": 64,
+                                "rope_scaling": {"rope_type": "yarn", "factor": 2}})");
+  ASSERT_TRUE(outside.ok()) << outside.status();
+  EXPECT_EQ(outside->original_max_position_embeddings, 64);
+}
+
+TEST(RopeConfigTest, UsesTheFamilysThetaOnlyIfTheConfigHasNone) {
+  const auto theta = [](const std::string& config) {
+    const json document = json::parse(config);
+    std::vector<std::string> ignored;
+    return ReadRopeConfig(ConfigReader(document), {512, 10000}, &ignored)->theta;
+  };
+  EXPECT_EQ(theta("{}"), 10000);
+  EXPECT_EQ(theta(R"({"rope_scaling": {"type": "linear", "factor": 2}})"), 10000);
+  EXPECT_EQ(theta(R"({"rope_theta": 9})"), 9);
+  EXPECT_EQ(theta(R"({"rope_parameters": {"rope_theta": 9}})"), 9);
+}
+
+TEST(RopeConfigTest, PathsMayBeAsLongAsTheStretchedPositions) {
+  const auto longest = [](const std::string& config, int64_t positions) {
+    return LongestPath(*Read(config), positions);
+  };
+  EXPECT_EQ(longest(R"({"rope_theta": 9})", 512), 512);
+  // Qwen2.5's published recipe leaves max_position_embeddings as it was before.
+  const std::string yarn =
+      Scaled("yarn", R"("factor": 4, "original_max_position_embeddings": 512)");
+  EXPECT_EQ(longest(yarn, 512), 2048);
+  EXPECT_EQ(longest(yarn, 2048), 2048);
+  EXPECT_EQ(longest(yarn, 4096), 4096);
+  EXPECT_EQ(longest(Scaled("linear", R"("factor": 2.5)"), 512), 1280);
+  EXPECT_EQ(longest(Scaled("linear", R"("factor": 1e6)"), 1 << 20), kMaxPositions);
+  EXPECT_EQ(longest(Scaled("llama3", R"("factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+                                        "original_max_position_embeddings": 512)"),
+                    1024),
+            1024);
+}
+
 TEST(RopeConfigTest, NamesWhatItRefuses) {
   const std::string llama3 = R"("factor": 8, "high_freq_factor": 4, "low_freq_factor": )";
-  for (const auto& [config, message] : std::vector<std::pair<std::string, std::string>>{
-           {R"({"rope_theta": 9, "rope_parameters": {"rope_theta": 10}})",
-            "rope_parameters.rope_theta: 10.0"},
-           {R"({"rope_theta": "9"})", "rope_theta: \"9\""},
-           {R"({"rope_theta": 0})", "rope_theta: 0"},
-           {R"({"rope_theta": -1})", "rope_theta: -1"},
-           {R"({"rope_theta": 1e300})", "rope_theta: 1e+300"},
-           {Scaled("dynamic", R"("factor": 2)"), "rope_scaling.rope_type: \"dynamic\""},
-           {Scaled("longrope", ""), "rope_scaling.rope_type: \"longrope\""},
-           {R"({"rope_theta": 9, "rope_scaling": {"type": "mrope"}})",
-            "rope_scaling.type: \"mrope\""},
-           {R"({"rope_theta": 9, "rope_scaling": {"type": "yarn", "rope_type": "default"}})",
-            "rope_scaling.type: \"yarn\""},
-           {R"({"rope_theta": 9, "rope_scaling": {"rope_type": 3}})", "rope_scaling.rope_type: 3"},
-           {R"({"rope_theta": 9, "rope_scaling": "default"})", "rope_scaling: \"default\""},
-           {R"({"rope_theta": 9, "rope_scaling": {}, "rope_parameters": {}})",
-            "either rope_parameters or rope_scaling"},
-           {R"({"rope_parameters": {"rope_theta": 9, "factor": 4.0}})",
-            "rope_parameters.factor: 4.0"},
-           {R"({"rope_parameters": {"rope_theta": 9, "partial_rotary_factor": 0.5}})",
-            "rope_parameters.partial_rotary_factor: 0.5"},
-           {R"({"rope_parameters": {"full_attention": {"rope_theta": 9}}})",
-            "rope_parameters.full_attention: {\"rope_theta\":9}"},
-           {R"({"rope_parameters": [9]})", "rope_parameters: [9]"},
-           {Scaled("linear", ""), "rope_scaling.factor is missing"},
-           {Scaled("linear", R"("factor": 0.5)"), "rope_scaling.factor: 0.5"},
-           {Scaled("linear", R"("factor": "2")"), "rope_scaling.factor: \"2\""},
-           {Scaled("linear", R"("factor": 2, "beta_fast": 3)"), "rope_scaling.beta_fast: 3"},
-           {Scaled("yarn", ""), "rope_scaling.factor is missing"},
-           {Scaled("yarn", R"("factor": 2, "truncate": 1)"), "rope_scaling.truncate: 1"},
-           {Scaled("yarn", R"("factor": 2, "attention_factor": 0)"),
-            "rope_scaling.attention_factor: 0"},
-           {Scaled("yarn", R"("factor": 2, "beta_fast": 0.5)"), "rope_scaling.beta_fast: 0.5"},
-           {Scaled("yarn", R"("factor": 2, "finetuned": true)"), "rope_scaling.finetuned: true"},
-           {Scaled("yarn", R"("factor": 2, "original_max_position_embeddings": 1.5)"),
-            "rope_scaling.original_max_position_embeddings: 1.5"},
-           {R"({"rope_theta": 1, "rope_scaling": {"rope_type": "yarn", "factor": 2}})",
-            "rope_scaling.rope_theta: 1.0"},
-           {R"({"rope_theta": 9, "original_max_position_embeddings": 64,
-                "rope_scaling": {"rope_type": "yarn", "factor": 2}})",
-            "original_max_position_embeddings: 64"},
-           {Scaled("llama3", R"("factor": 8, "high_freq_factor": 4)"),
-            "rope_scaling.low_freq_factor is missing"},
-           {Scaled("llama3", R"("factor": 8, "low_freq_factor": 1)"),
-            "rope_scaling.high_freq_factor is missing"},
-           {Scaled("llama3", llama3 + "4"), "rope_scaling.high_freq_factor: 4.0"},
-           {Scaled("llama3", llama3 + "1, \"truncate\": true"), "rope_scaling.truncate: true"},
-       }) {
+  for (
+      const auto& [config, message] : std::vector<std::pair<std::string, std::string>>{
+          {R"({"rope_theta": 9, "rope_parameters": {"rope_theta": 10}})",
+           "rope_parameters.rope_theta: 10.0"},
+          {R"({"rope_theta": "9"})", "rope_theta: \"9\""},
+          {R"({"rope_theta": 0})", "rope_theta: 0"},
+          {R"({"rope_theta": -1})", "rope_theta: -1"},
+          {R"({"rope_theta": 1e300})", "rope_theta: 1e+300"},
+          {Scaled("dynamic", R"("factor": 2)"), "rope_scaling.rope_type: \"dynamic\""},
+          {Scaled("longrope", ""), "rope_scaling.rope_type: \"longrope\""},
+          {R"({"rope_theta": 9, "rope_scaling": {"type": "mrope"}})",
+           "rope_scaling.type: \"mrope\""},
+          {R"({"rope_theta": 9, "rope_scaling": {"type": "yarn", "rope_type": "default"}})",
+           "rope_scaling.type: \"yarn\""},
+          {R"({"rope_theta": 9, "rope_scaling": {"rope_type": 3}})", "rope_scaling.rope_type: 3"},
+          {R"({"rope_theta": 9, "rope_scaling": "default"})", "rope_scaling: \"default\""},
+          {R"({"rope_theta": 9, "rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": {}})",
+           "either rope_parameters or rope_scaling"},
+          {R"({"rope_parameters": {"rope_theta": 9, "factor": 4.0}})",
+           "rope_parameters.factor: 4.0"},
+          {R"({"rope_parameters": {"rope_theta": 9, "partial_rotary_factor": 0.5}})",
+           "rope_parameters.partial_rotary_factor: 0.5"},
+          {R"({"rope_parameters": {"full_attention": {"rope_theta": 9}}})",
+           "rope_parameters.full_attention: {\"rope_theta\":9}"},
+          {R"({"rope_parameters": [9]})", "rope_parameters: [9]"},
+          {Scaled("linear", ""), "rope_scaling.factor is missing"},
+          {Scaled("linear", R"("factor": 0.5)"), "rope_scaling.factor: 0.5"},
+          {Scaled("linear", R"("factor": "2")"), "rope_scaling.factor: \"2\""},
+          {Scaled("yarn", ""), "rope_scaling.factor is missing"},
+          {Scaled("yarn", R"("factor": 2, "truncate": 1)"), "rope_scaling.truncate: 1"},
+          {Scaled("yarn", R"("factor": 2, "attention_factor": 0)"),
+           "rope_scaling.attention_factor: 0"},
+          {Scaled("yarn", R"("factor": 2, "beta_fast": 0.5)"), "rope_scaling.beta_fast: 0.5"},
+          {Scaled("yarn", R"("factor": 2, "original_max_position_embeddings": 1.5)"),
+           "rope_scaling.original_max_position_embeddings: 1.5"},
+          {R"({"rope_theta": 1, "rope_scaling": {"rope_type": "yarn", "factor": 2}})",
+           "rope_scaling.rope_theta: 1.0"},
+          {R"({"rope_theta": 9, "original_max_position_embeddings": 64,
+                "rope_scaling": {"rope_type": "yarn", "factor": 2,
+                                 "original_max_position_embeddings": 65}})",
+           "rope_scaling.original_max_position_embeddings: 65"},
+          {Scaled("llama3", R"("factor": 8, "high_freq_factor": 4)"),
+           "rope_scaling.low_freq_factor is missing"},
+          {Scaled("llama3", R"("factor": 8, "low_freq_factor": 1)"),
+           "rope_scaling.high_freq_factor is missing"},
+          {Scaled("llama3", llama3 + "4"), "rope_scaling.high_freq_factor: 4.0"},
+          {Scaled("llama3", llama3 + "1, \"trunkate\": true"), "rope_scaling.trunkate: true"},
+          {Scaled("yarn", R"("factor": 2, "beta_fats": 3)"), "rope_scaling.beta_fats: 3"},
+      }) {
     EXPECT_THAT(Error(config), HasSubstr(message)) << config;
   }
 }

@@ -55,9 +55,14 @@ std::optional<size_t> FindNonFinite(DType dtype, absl::Span<const uint8_t> bytes
 }  // namespace
 
 int64_t LoadedBytes(const WeightSource& source, const ModelConfig& config, int64_t element_bytes) {
+  // A tied head is read in place of an embedding that is not stored.
+  const bool has_embedding = source.Find("model.embed_tokens.weight") != nullptr ||
+                             source.Find("embed_tokens.weight") != nullptr;
+  const bool reads_head =
+      config.head == ModelHead::kLanguageModel && !(config.tie_word_embeddings && has_embedding);
   int64_t bytes = 0;
   for (const TensorView& tensor : source.tensors()) {
-    if (config.tie_word_embeddings && tensor.name == "lm_head.weight") {
+    if (!reads_head && tensor.name == "lm_head.weight") {
       continue;
     }
     const int64_t elements = static_cast<int64_t>(tensor.bytes.size()) / DTypeBytes(tensor.dtype);

@@ -27,7 +27,7 @@ WeightSource SourceOf(DType dtype, const std::vector<std::pair<std::string, std:
 }
 
 WeightMap MapOf(const WeightSource& source) {
-  WeightMap map{source, {}, false};
+  WeightMap map{source, {}, false, false, {}};
   for (const TensorView& tensor : source.tensors()) {
     map.tensors.emplace(tensor.name, tensor);
   }
@@ -40,6 +40,7 @@ TEST(LoadedBytesTest, CountsElementsOnceInTheTypeOfTheComputation) {
                                   {"lm_head.weight", std::string(12, 'x')},
                                   {"norm.weight", std::string(2, 'x')}});
   ModelConfig config;
+  config.head = ModelHead::kLanguageModel;
   config.tie_word_embeddings = false;
   EXPECT_EQ(LoadedBytes(source, config, 4), (6 + 6 + 1) * 4);
   EXPECT_EQ(LoadedBytes(source, config, 2), (6 + 6 + 1) * 2);

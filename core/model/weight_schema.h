@@ -29,6 +29,9 @@ struct WeightMap {
   WeightSource source;  // Keeps the bytes alive.
   std::map<std::string, TensorView, std::less<>> tensors;
   bool has_decision_head = false;  // The decision layout: DecisionTensors.
+  bool lacks_lm_head = false;      // An untied language model without `lm_head.weight`.
+  // Stored tensors that no computation reads, in words for the log.
+  std::vector<std::string> ignored;
 
   // Null when the model has no such tensor.
   const TensorView* Find(absl::string_view canonical_name) const;
@@ -38,9 +41,17 @@ struct WeightMap {
 
 // Matches names, shapes and dtypes (F32, BF16 and F16, mixed as they come) one to one. The backbone
 // is stored with the prefix "model." or with none, all of it, or with kDecisionBackbonePrefix
-// beside a decision head (decision_layout.h). A tied language model may store `lm_head.weight` too
-// when its bytes equal the embedding's (published folders do); it is left out. A language model
-// may hold `score.weight` [labels, hidden] as well, a reward head trained beside it.
+// beside a decision head (decision_layout.h). A tied language model may store `lm_head.weight` too,
+// in any of the three types, if its values equal the embedding's, or in place of the embedding. A
+// language model may hold `score.weight` [labels, hidden] as well, a reward head trained beside it.
+// An untied one may lack `lm_head.weight`: it gives vectors, and lacks_lm_head is set.
+//
+// The experts of a layer are stored one by one, or all in one tensor: `experts.gate_up_proj`
+// [experts, 2 x intermediate, hidden], gates before ups, and `experts.down_proj` [experts, hidden,
+// intermediate]. The map names them one by one.
+//
+// Ignored, as in transformers: `rotary_emb.inv_freq`, which follows from the configuration, and the
+// `lm_head.weight` of a classifier or of a model without a head.
 //
 // DATA_LOSS with at most 8 names of each kind and their number when tensors are missing,
 // unexpected, of another shape or of another dtype.

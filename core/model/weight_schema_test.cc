@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "core/model/decision_layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,6 +37,7 @@ struct Stored {
   std::vector<int64_t> shape;
   DType dtype = DType::kFloat32;
   char fill = 'x';
+  absl::string_view pattern = {};  // Repeated in place of `fill`, if not empty.
 };
 
 WeightSource SourceOf(const std::vector<Stored>& stored) {
@@ -48,7 +50,10 @@ WeightSource SourceOf(const std::vector<Stored>& stored) {
       bytes *= dimension;
     }
     owner->emplace_back(static_cast<size_t>(bytes), tensor.fill);
-    const std::string& data = owner->back();
+    std::string& data = owner->back();
+    for (size_t i = 0; i < data.size() && !tensor.pattern.empty(); ++i) {
+      data[i] = tensor.pattern[i % tensor.pattern.size()];
+    }
     tensors.push_back({tensor.name,
                        tensor.dtype,
                        tensor.shape,
@@ -126,10 +131,8 @@ TEST(WeightSchemaTest, MatchesHeads) {
   ASSERT_TRUE(reward.ok()) << reward.status();
   EXPECT_EQ(reward->Find("score.weight")->dtype, DType::kBFloat16);
 
-  EXPECT_THAT(MatchError(SavedByTransformers("model."), BiasConfig(ModelHead::kLanguageModel)),
-              HasSubstr("1 missing: lm_head.weight"));
-  EXPECT_THAT(MatchError(untied, BiasConfig(ModelHead::kNone)),
-              HasSubstr("1 unexpected: lm_head.weight"));
+  EXPECT_THAT(MatchError(SavedByTransformers("model."), BiasConfig(ModelHead::kClassifier)),
+              HasSubstr("1 missing: score.weight"));
   EXPECT_THAT(MatchError(classifier, BiasConfig(ModelHead::kNone)),
               HasSubstr("1 unexpected: score.weight"));
 }
@@ -169,6 +172,85 @@ TEST(WeightSchemaTest, TiedHeadMayOnlyRepeatTheEmbedding) {
     stored.back() = other;
     EXPECT_THAT(MatchError(stored, config), HasSubstr("lm_head.weight differs from"));
   }
+}
+
+// A folder whose embedding is in bfloat16 and whose head repeats it in float32, or the other way.
+TEST(WeightSchemaTest, TiedHeadMayRepeatTheEmbeddingInAnotherType) {
+  ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
+  config.tie_word_embeddings = true;
+  struct Values {
+    DType dtype;
+    std::string one, other;  // The bytes of 1.5 and of a neighbour.
+  };
+  const std::vector<Values> types = {
+      {DType::kFloat32, std::string("\x00\x00\xc0\x3f", 4), std::string("\x01\x00\xc0\x3f", 4)},
+      {DType::kBFloat16, "\xc0\x3f", "\xc1\x3f"},
+      {DType::kFloat16, std::string("\x00\x3e", 2), "\x01\x3e"},
+  };
+  for (const Values& embedding : types) {
+    for (const Values& head : types) {
+      auto stored = SavedByTransformers("model.");
+      stored[0].dtype = embedding.dtype;
+      stored[0].pattern = embedding.one;
+      stored.push_back({"lm_head.weight", {50, 16}, head.dtype, 'x', head.one});
+      const auto same = MatchWeights(SourceOf(stored), config);
+      ASSERT_TRUE(same.ok()) << same.status();
+      EXPECT_EQ(same->Find("lm_head.weight"), nullptr);
+      stored.back().pattern = head.other;
+      EXPECT_THAT(MatchError(stored, config), HasSubstr("lm_head.weight differs from"));
+    }
+  }
+}
+
+// transformers ties whichever of the two is there.
+TEST(WeightSchemaTest, TiedHeadMayStandInPlaceOfTheEmbedding) {
+  ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
+  config.tie_word_embeddings = true;
+  auto stored = SavedByTransformers("model.");
+  stored[0].name = "lm_head.weight";
+  const auto map = MatchWeights(SourceOf(stored), config);
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_NE(map->Find("embed_tokens.weight"), nullptr);
+  EXPECT_EQ(map->Find("embed_tokens.weight")->name, "lm_head.weight");
+  EXPECT_FALSE(map->lacks_lm_head);
+  config.tie_word_embeddings = false;
+  EXPECT_THAT(MatchError(stored, config), HasSubstr("neither model.embed_tokens.weight"));
+}
+
+TEST(WeightSchemaTest, AnUntiedLanguageModelMayLackItsHead) {
+  const ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
+  const auto map = MatchWeights(SourceOf(SavedByTransformers("model.")), config);
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_TRUE(map->lacks_lm_head);
+  EXPECT_EQ(map->CountParameters(), CountParameters(config) - 50 * 16);
+  auto stored = SavedByTransformers("model.");
+  stored.push_back({"lm_head.weight", {50, 16}});
+  EXPECT_FALSE(MatchWeights(SourceOf(stored), config)->lacks_lm_head);
+}
+
+TEST(WeightSchemaTest, IgnoresAndReportsTensorsThatNothingReads) {
+  // As in Llama 2's published folder: one for each layer, in float32 or float16.
+  auto stored = SavedByTransformers("model.");
+  stored.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", {4}});
+  stored.push_back({"model.rotary_emb.inv_freq", {4}, DType::kFloat16});
+  const auto base = MatchWeights(SourceOf(stored), BiasConfig(ModelHead::kNone));
+  ASSERT_TRUE(base.ok()) << base.status();
+  EXPECT_EQ(base->tensors.size(), stored.size() - 2);
+  EXPECT_THAT(base->ignored, testing::ElementsAre("2 tensors rotary_emb.inv_freq"));
+  stored.back().name = "model.layers.0.self_attn.rotary_emb.cos";
+  EXPECT_THAT(MatchError(stored, BiasConfig(ModelHead::kNone)), HasSubstr("1 unexpected: model."));
+
+  // A classifier that was trained from a language model and kept its head.
+  auto classifier = SavedByTransformers("model.");
+  classifier.push_back({"score.weight", {3, 16}});
+  classifier.push_back({"lm_head.weight", {50, 16}});
+  ModelConfig config = BiasConfig(ModelHead::kClassifier);
+  config.architecture = "Qwen3ForSequenceClassification";
+  const auto reward = MatchWeights(SourceOf(classifier), config);
+  ASSERT_TRUE(reward.ok()) << reward.status();
+  EXPECT_EQ(reward->Find("lm_head.weight"), nullptr);
+  EXPECT_THAT(reward->ignored,
+              testing::ElementsAre("lm_head.weight of a Qwen3ForSequenceClassification"));
 }
 
 TEST(WeightSchemaTest, BiasFollowsTheConfiguration) {
@@ -317,6 +399,56 @@ TEST(WeightSchemaTest, SparseLayersHaveARouterAndExperts) {
   EXPECT_EQ(shapes["layers.1.mlp.experts.0.up_proj.weight"], (std::vector<int64_t>{8, 16}));
   EXPECT_EQ(shapes["layers.1.mlp.experts.1.down_proj.weight"], (std::vector<int64_t>{16, 8}));
   EXPECT_EQ(shapes.count("layers.1.mlp.experts.3.down_proj.weight"), 0U);
+}
+
+// The names and shapes of transformers 5's own parameters, which it saves if asked for no
+// conversion.
+TEST(WeightSchemaTest, SplitsExpertsThatAreStoredInOneTensor) {
+  ModelConfig config = TinyConfig(ModelHead::kNone);
+  config.qkv_bias = config.output_bias = true;
+  config.experts.sparse_layers = {true};
+  config.experts.num_experts = 3;
+  config.experts.intermediate_size = 8;
+  const std::string mlp = "model.layers.0.mlp.";
+  std::vector<Stored> stored;
+  for (Stored& tensor : SavedByTransformers("model.")) {
+    if (tensor.name.find("mlp") == std::string::npos) {
+      stored.push_back(tensor);
+    }
+  }
+  std::string numbers(256, '\0');
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<char>(i);
+  }
+  stored.push_back({mlp + "gate.weight", {3, 16}});
+  stored.push_back({mlp + "experts.gate_up_proj", {3, 16, 16}, DType::kBFloat16, 'x', numbers});
+  stored.push_back({mlp + "experts.down_proj", {3, 16, 8}, DType::kFloat32, 'x', numbers});
+  const WeightSource source = SourceOf(stored);
+  const auto map = MatchWeights(source, config);
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(map->CountParameters(), CountParameters(config));
+  const auto expect_rows = [&](const std::string& name, const std::string& kind, size_t begin,
+                               const std::vector<int64_t>& shape) {
+    const TensorView* view = map->Find("layers.0.mlp.experts." + name);
+    ASSERT_NE(view, nullptr) << name;
+    EXPECT_EQ(view->shape, shape) << name;
+    const TensorView& whole = *source.Find(mlp + "experts." + kind);
+    const size_t bytes = static_cast<size_t>(shape[0] * shape[1] * DTypeBytes(whole.dtype));
+    EXPECT_EQ(view->bytes, whole.bytes.subspan(begin * bytes, bytes)) << name;
+  };
+  expect_rows("0.gate_proj.weight", "gate_up_proj", 0, {8, 16});
+  expect_rows("0.up_proj.weight", "gate_up_proj", 1, {8, 16});
+  expect_rows("2.gate_proj.weight", "gate_up_proj", 4, {8, 16});
+  expect_rows("2.up_proj.weight", "gate_up_proj", 5, {8, 16});
+  expect_rows("2.down_proj.weight", "down_proj", 2, {16, 8});
+
+  stored.back().shape = {3, 8, 16};
+  EXPECT_THAT(MatchError(stored, config),
+              testing::AllOf(HasSubstr("1 of the wrong shape: model.layers.0.mlp.experts.down_proj "
+                                       "[3, 8, 16] instead of [3, 16, 8]"),
+                             testing::Not(HasSubstr("missing"))));
+  stored.pop_back();
+  EXPECT_THAT(MatchError(stored, config), HasSubstr("missing: model.layers.0.mlp.experts.0"));
 }
 
 // Published counts of distinct parameters.

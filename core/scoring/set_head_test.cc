@@ -46,7 +46,7 @@ WeightMap RandomWeights() {
                        spec.shape,
                        {reinterpret_cast<const uint8_t*>(values.data()), values.size() * 4}});
   }
-  WeightMap map{*WeightSource::Create(tensors, owner), {}, true};
+  WeightMap map{*WeightSource::Create(tensors, owner), {}, true, false, {}};
   for (const TensorView& tensor : tensors) {
     map.tensors.emplace(tensor.name, tensor);
   }

@@ -1,0 +1,18 @@
+// The numbers that a stored tensor holds, whatever its type.
+#ifndef CORE_MODEL_TENSOR_VALUES_H_
+#define CORE_MODEL_TENSOR_VALUES_H_
+
+#include "core/model/weight_source.h"
+
+namespace canopy {
+
+// Returns whether weights of this type are read: F32, BF16 or F16.
+bool IsFloat(DType dtype);
+
+// Returns whether two tensors have one shape and hold the same numbers. Tensors of different types
+// are compared exactly, as float32; they differ if either is of a type that IsFloat does not name.
+bool EqualValues(const TensorView& left, const TensorView& right);
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_TENSOR_VALUES_H_
