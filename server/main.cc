@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadModel(const ModelSource& model,
   runner.config = options.config;
   runner.device = options.device;
   runner.dtype = options.dtype;
+  runner.force_last_token_pooling = options.force_last_token_pooling;
   if (options.reranker_yes_token >= 0) {
     runner.reranker = RerankerTokens{options.reranker_yes_token, options.reranker_no_token};
   }

@@ -36,6 +36,8 @@ v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
   for (const char* form : {"ids", "raw", "raw64"}) {
     model.add_token_forms(form);
   }
+  model.set_pooling(info.pooling);
+  model.set_folder_normalizes(info.folder_normalizes);
   return model;
 }
 

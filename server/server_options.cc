@@ -51,6 +51,10 @@ ABSL_FLAG(std::string, dtype, Defaults().dtype,
           "Type of weights and arithmetic: auto (bfloat16 on CUDA, float32 on a CPU), float32, "
           "bfloat16 or float16.");
 ABSL_FLAG(
+    std::string, pooling, "auto",
+    "How a folder's vectors are pooled: auto (a folder whose modules.json asks for more than the "
+    "last token's vector is refused) or last (its last token's vector is served all the same).");
+ABSL_FLAG(
     int64_t, reranker_yes_token, -1,
     "Makes a language model a reranker whose score is the probability of this token against "
     "--reranker_no_token; -1 = as the folder's reranker.json says. Needs exactly one --model.");
@@ -262,6 +266,9 @@ absl::Status ReadModels(ServerOptions* options) {
                                                                {"float32", "float32"},
                                                                {"bfloat16", "bfloat16"},
                                                                {"float16", "float16"}}));
+  CANOPY_ASSIGN_OR_RETURN(
+      options->force_last_token_pooling,
+      Choose<bool>("pooling", absl::GetFlag(FLAGS_pooling), {{"auto", false}, {"last", true}}));
   options->threads = absl::GetFlag(FLAGS_threads);
   return CheckRange("threads", options->threads, 0, 4'096);
 }

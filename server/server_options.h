@@ -30,6 +30,8 @@ struct ServerOptions {
   std::string config;           // a backbone config from elsewhere; '' = the folder's own
   std::string device = "auto";  // "auto", "cpu", "cuda" or "cuda:N"
   std::string dtype = "auto";   // "auto", "float32", "bfloat16" or "float16"
+  // Serves last-token vectors of folders that pool otherwise; if false, they are refused.
+  bool force_last_token_pooling = false;
   // Token ids of a yes/no reranker; -1 = what the folder's reranker.json says.
   int64_t reranker_yes_token = -1;
   int64_t reranker_no_token = -1;

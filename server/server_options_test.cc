@@ -46,6 +46,13 @@ TEST_F(ServerOptionsTest, DefaultsAreThoseOfTheStruct) {
   EXPECT_EQ(options->action, ServerOptions::Action::kServe);
 }
 
+TEST_F(ServerOptionsTest, PoolingIsTheFoldersOrForced) {
+  EXPECT_FALSE(Parse({})->force_last_token_pooling);
+  EXPECT_FALSE(Parse({"--pooling=auto"})->force_last_token_pooling);
+  EXPECT_TRUE(Parse({"--pooling=last"})->force_last_token_pooling);
+  EXPECT_EQ(Error({"--pooling=mean"}), "--pooling: 'mean' is not one of: auto, last");
+}
+
 TEST_F(ServerOptionsTest, ModelsAreNamedByFlagOrFolder) {
   const auto options = Parse({"--model=/models/first/", "--model=second=/models/a=b", "--model",
                               "third", "--model=synthetic:/configs/tiny.json",

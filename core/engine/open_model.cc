@@ -62,7 +62,16 @@ void LogWhatIsIgnored(const TorchRunnerOptions& options, const HostModel& model)
     LogWarning("remote_code_ignored",
                {{"model", options.name}, {"auto_map", model.config.auto_map}});
   }
+  if (!CheckLastTokenPooling(model.pooling).ok()) {
+    LogWarning("folder_pooling_overridden",
+               {{"model", options.name},
+                {"pooling", model.pooling.mode},
+                {"modules", absl::StrJoin(model.pooling.other_modules, ",")}});
+  }
   std::vector<std::string> ignored = model.config.ignored_keys;
+  for (const std::string& type : model.pooling.ignored_modules) {
+    ignored.push_back(absl::StrCat("modules.json: ", type));
+  }
   ignored.insert(ignored.end(), model.weights.ignored.begin(), model.weights.ignored.end());
   if (!ignored.empty()) {
     LogWarning("checkpoint_parts_ignored",
@@ -87,6 +96,7 @@ absl::StatusOr<HostModel> OpenHostModel(const TorchRunnerOptions& options, absl:
   reading.source = options.source;
   reading.config = options.config;
   reading.reranker = options.reranker;
+  reading.force_last_token_pooling = options.force_last_token_pooling;
   reading.hash_threads = HashThreads(options);
   reading.check_wanted = [&options] { return CheckWanted(options); };
   reading.check_room = [&](const WeightMemory& memory) {

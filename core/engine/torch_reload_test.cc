@@ -226,6 +226,19 @@ TEST_F(TorchReloadTest, BadFilesAreRefusedByName) {
   EXPECT_TRUE(turns_.empty());
 }
 
+TEST_F(TorchReloadTest, AFolderThatPoolsOtherwiseIsRefused) {
+  const TemporaryFolder folder;
+  WriteCheckpoint(folder, WeightFile(2));
+  std::filesystem::create_directory(folder.Join("1_Pooling"));
+  folder.Write("1_Pooling/config.json", R"({"pooling_mode": "mean"})");
+  folder.Write("modules.json", R"([{"path": "1_Pooling",
+                                    "type": "sentence_transformers.models.Pooling"}])");
+  const absl::Status status = LoadStatus(folder);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "pools by \"mean\"")) << status;
+  EXPECT_TRUE(turns_.empty());
+}
+
 TEST_F(TorchReloadTest, FilesThatAreNotThereAreRefused) {
   const TemporaryFolder folder;
   EXPECT_TRUE(absl::IsNotFound(LoadStatus(folder)));

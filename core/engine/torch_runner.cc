@@ -157,6 +157,8 @@ ModelInfo DescribeModel(const TorchRunnerOptions& options, const HostModel& mode
   if (model.weights.lacks_lm_head) {
     info.lm_head_reason = "its folder holds no lm_head.weight, and tie_word_embeddings is false";
   }
+  info.pooling = model.pooling.mode;
+  info.folder_normalizes = model.pooling.normalizes;
   if (model.weights.has_decision_head) {
     info.num_labels = 1;
     info.score_head = ScoreHead::kDecision;

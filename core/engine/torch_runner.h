@@ -26,6 +26,9 @@ struct TorchRunnerOptions {
   std::string dtype;             // "auto", "float32", "bfloat16" or "float16"; auto = bfloat16
                                  // on CUDA
   int64_t max_batch_tokens = 0;  // 0 = 16,384 on a CPU, 65,536 on CUDA
+  // Serves the last token's vectors even if the folder pools otherwise or puts a layer behind them;
+  // if false, such a folder is refused.
+  bool force_last_token_pooling = false;
   // Of a language model that is a reranker; unset = what the folder's reranker.json says.
   std::optional<RerankerTokens> reranker;
   int32_t threads = 0;  // LibTorch's, on a CPU; 0 = one a core. Process-wide.
@@ -52,7 +55,8 @@ int64_t DefaultMaxBatchTokens(absl::string_view device);
 
 // INVALID_ARGUMENT for a wrong option or an unsupported config; NOT_FOUND for a missing file;
 // DATA_LOSS for a bad checkpoint, or one that changes while it is read; FAILED_PRECONDITION for a
-// device that is not there; RESOURCE_EXHAUSTED, with bytes needed and available, when the weights
+// device that is not there, and for a folder whose vectors are not those of the last token, unless
+// force_last_token_pooling; RESOURCE_EXHAUSTED, with bytes needed and available, when the weights
 // do not fit, before any is read. Of a replacement also the errors of its hooks, and
 // FAILED_PRECONDITION as of ModelSlot.
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOptions& options);

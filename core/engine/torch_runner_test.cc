@@ -277,6 +277,44 @@ TEST_F(TorchRunnerTest, HostMemoryHoldsTheWeightsOnce) {
   EXPECT_EQ(needed["bfloat16"], file_bytes + largest * 2);
 }
 
+// What sentence-transformers writes beside a model that it pools so.
+void WritePooling(const TemporaryFolder& folder, const std::string& mode) {
+  std::filesystem::create_directory(folder.Join("1_Pooling"));
+  folder.Write("1_Pooling/config.json", absl::StrCat("{\"pooling_mode\": \"", mode, "\"}"));
+  folder.Write("modules.json", R"([
+    {"path": "", "type": "sentence_transformers.models.Transformer"},
+    {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}])");
+}
+
+TEST_F(TorchRunnerTest, AFolderThatPoolsOtherwiseIsServedOnlyIfForced) {
+  EXPECT_EQ(runner_->info()->pooling, "");
+  EXPECT_FALSE(runner_->info()->folder_normalizes);
+  WritePooling(folder_, "lasttoken");
+  auto last = LoadTorchRunner(OptionsFor(folder_.path()));
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_EQ((*last)->info()->pooling, "last");
+  EXPECT_TRUE((*last)->info()->folder_normalizes);
+
+  WritePooling(folder_, "mean");
+  TorchRunnerOptions options = OptionsFor(folder_.path());
+  const absl::Status refused = LoadTorchRunner(options).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(refused.message(), "pools by \"mean\"")) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "--pooling=last")) << refused;
+  options.force_last_token_pooling = true;
+  auto forced = LoadTorchRunner(options);
+  ASSERT_TRUE(forced.ok()) << forced.status();
+  EXPECT_EQ((*forced)->info()->pooling, "mean");
+
+  // Nothing of it changes a vector.
+  OutputSelection outputs;
+  outputs.vectors = true;
+  const std::string plain = Run({{1, 2, 3}}, outputs)->vectors;
+  runner_ = *std::move(forced);
+  EXPECT_EQ(Run({{1, 2, 3}}, outputs)->vectors, plain);
+}
+
 TEST_F(TorchRunnerTest, AnUntiedLanguageModelWithoutItsHeadGivesVectorsAndSaysWhyNoLogProbs) {
   // The weights of a classifier hold no lm_head.weight; without score.weight they are a backbone.
   const std::string language_model =

@@ -127,6 +127,10 @@ struct ModelInfo {
   // What backends cost; null = not measured, so that Policy::kMeasured is refused.
   std::shared_ptr<const RouteCosts> route_costs;
   std::string vocabulary_hash;  // of tokenizer.json; empty without one
+  // How the folder's own library makes one vector of a text: "last", "mean", ...; empty if the
+  // folder does not say. Vectors here are those of the last token whatever it is.
+  std::string pooling;
+  bool folder_normalizes = false;  // the folder's own vectors have L2 norm 1
 };
 
 // What the caller says about routing; unset = as the engine is configured.

@@ -29,6 +29,7 @@ struct Description {
   std::string vocabulary_hash;
   DecisionTemperatures temperatures;
   std::optional<RerankerTokens> reranker;
+  FolderPooling pooling;
 };
 
 absl::StatusOr<std::string> ReadVocabularyHash(FolderSnapshot* folder) {
@@ -70,7 +71,18 @@ absl::StatusOr<HostModel> Match(const WeightSource& source, Description descript
                    std::move(description.vocabulary_hash),
                    description.temperatures,
                    description.reranker,
-                   /*fingerprint=*/{}};
+                   /*fingerprint=*/{},
+                   std::move(description.pooling)};
+}
+
+// Reads how the folder pools, and refuses what the last token's vector would not be.
+absl::StatusOr<FolderPooling> ReadPooling(const HostModelOptions& options, FolderSnapshot* folder) {
+  CANOPY_ASSIGN_OR_RETURN(FolderPooling pooling, ReadFolderPooling(folder));
+  const absl::Status same = CheckLastTokenPooling(pooling);
+  if (!same.ok() && !options.force_last_token_pooling) {
+    return absl::Status(same.code(), absl::StrCat(options.source, ": ", same.message()));
+  }
+  return pooling;
 }
 
 absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
@@ -85,6 +97,7 @@ absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
   CANOPY_ASSIGN_OR_RETURN(model.vocabulary_hash, ReadVocabularyHash(&folder));
   CANOPY_ASSIGN_OR_RETURN(model.temperatures, ReadTemperatures(&folder));
   CANOPY_ASSIGN_OR_RETURN(model.reranker, ReadRerankerTokens(&folder));
+  CANOPY_ASSIGN_OR_RETURN(model.pooling, ReadPooling(options, &folder));
   CANOPY_ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenCheckpoint(&folder, TensorUse::kRelease));
   CANOPY_RETURN_IF_ERROR(CheckRoom(options, MemoryOf(checkpoint, model.config)));
   CANOPY_RETURN_IF_ERROR(checkpoint.ReadTensors(folder));

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/model/file_copy.h"
+#include "core/model/folder_pooling.h"
 #include "core/model/head_settings.h"
 #include "core/model/model_config.h"
 #include "core/model/weight_schema.h"
@@ -31,6 +32,7 @@ struct HostModel {
   DecisionTemperatures temperatures;
   std::optional<RerankerTokens> reranker;
   std::string fingerprint;
+  FolderPooling pooling;
 };
 
 // The memory that a model takes.
@@ -46,6 +48,9 @@ struct HostModelOptions {
   std::string source;  // A Hugging Face folder, or synthetic:CONFIG.json.
   std::string config;  // A config.json from elsewhere; empty = the folder's own.
   std::optional<RerankerTokens> reranker;  // Unset = what the folder's reranker.json says.
+  // Takes the last token's vectors even if the folder pools otherwise or puts a layer behind them;
+  // if false, such a folder is refused.
+  bool force_last_token_pooling = false;
   int hash_threads = 1;
   WantedCheck check_wanted;
   size_t step_bytes = kStepBytes;  // Bytes that are read at once; tests make it small.
@@ -60,7 +65,8 @@ struct HostModelOptions {
 // INVALID_ARGUMENT for an unsupported config, and for reranker tokens without a language model;
 // NOT_FOUND if the folder, its config or its weights are missing; DATA_LOSS for a bad checkpoint or
 // one that changes while it is read; RESOURCE_EXHAUSTED if memory is short; UNAVAILABLE if too many
-// files are open; errors of check_wanted and check_room.
+// files are open; FAILED_PRECONDITION for a folder whose vectors are not those of the last token,
+// unless force_last_token_pooling; errors of check_wanted and check_room.
 absl::StatusOr<HostModel> ReadHostModel(const HostModelOptions& options);
 
 // Returns whether the model gives log-probs. A typed-decision model does not, whatever its config
