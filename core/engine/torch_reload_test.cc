@@ -207,7 +207,7 @@ TEST_F(TorchReloadTest, BadFilesAreRefusedByName) {
       {good.substr(0, good.size() - 1), "data bytes"},
       {good.substr(0, 100), "header of"},
       {good.substr(0, 5), "shorter than its header length field"},
-      {"", "shorter than its header length field"},
+      {"", "model.safetensors is empty"},
       {absl::StrReplaceAll(good, {{"[29,64]", "[64,29]"}}), "of the wrong shape"},
       {absl::StrReplaceAll(good, {{"\"F32\"", "\"I32\""}}), "of a dtype other than"},
       {absl::StrReplaceAll(good, {{"model.norm.weight", "model.morn.weight"}}), "1 missing"},

@@ -445,7 +445,7 @@ TEST_F(PreparedRunnerTest, OnACpuTheReferencePolicyIsDefaultAndNothingIsMeasured
   EXPECT_EQ(info->default_policy, Policy::kReference);
   EXPECT_EQ(info->route_costs, nullptr);
   EXPECT_FALSE(info->fused_supported);
-  EXPECT_TRUE(absl::StrContains(info->fused_reason, "not Float")) << info->fused_reason;
+  EXPECT_TRUE(absl::StrContains(info->fused_reason, "no CUDA device")) << info->fused_reason;
 }
 
 TEST_F(PreparedRunnerTest, MeasuresEveryBackendAndKeepsTheCosts) {

@@ -12,6 +12,7 @@
 #include "core/model/checkpoint.h"
 #include "core/model/fingerprint.h"
 #include "core/model/folder_snapshot.h"
+#include "core/model/source_check.h"
 #include "core/model/synthetic.h"
 #include "core/model/weight_check.h"
 #include "core/model/weight_source.h"
@@ -86,6 +87,7 @@ absl::StatusOr<FolderPooling> ReadPooling(const HostModelOptions& options, Folde
 }
 
 absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
+  CANOPY_RETURN_IF_ERROR(CheckModelSource(options.source, /*needs_config=*/options.config.empty()));
   CANOPY_ASSIGN_OR_RETURN(
       FolderSnapshot folder,
       FolderSnapshot::Open(options.source, {options.check_wanted, options.step_bytes}));

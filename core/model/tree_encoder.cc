@@ -4,6 +4,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "c10/core/InferenceMode.h"
 #include "core/base/status_macros.h"
 #include "core/model/tree_context.h"
@@ -15,6 +16,12 @@ namespace canopy {
 TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
                          const at::TensorOptions& options, const KernelOpsFactory& kernels)
     : config_(config), options_(options), decoder_(config, std::move(weights)) {
+  // Said before anything about the model, which no other type or shape would change.
+  if (!kernels && !options_.device().is_cuda()) {
+    fused_status_ = absl::FailedPreconditionError(
+        absl::StrCat("no CUDA device: the model runs on ", options_.device().str()));
+    return;
+  }
   auto fused = FusedDecoder::Create(config_, decoder_.weights(), options_,
                                     kernels ? kernels : MakeCudaKernelOps);
   fused_status_ = fused.status();

@@ -1,0 +1,27 @@
+// Says what the thing is that a user named as a model, if it is no checkpoint folder, and what to
+// do about it. It looks at names, kinds and first bytes of files only: whoever opens them checks
+// them.
+#ifndef CORE_MODEL_SOURCE_CHECK_H_
+#define CORE_MODEL_SOURCE_CHECK_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace canopy {
+
+// Returns OK if `source` looks like a folder with a configuration and weights in safetensors files.
+// Otherwise returns one line that names what is there and what to do: NOT_FOUND if something is
+// missing, INVALID_ARGUMENT if `source` is something else than a folder or holds another format,
+// the code of the system call if it cannot be read. `needs_config` = the folder must hold
+// config.json.
+absl::Status CheckModelSource(const std::string& source, bool needs_config);
+
+// Returns what a file that starts with these bytes is, such as "a Git LFS pointer", and what to do,
+// or an empty string if nothing is known about it. For the first 512 bytes or fewer.
+std::string ExplainFirstBytes(absl::string_view first_bytes);
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_SOURCE_CHECK_H_
