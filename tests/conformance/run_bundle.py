@@ -25,6 +25,7 @@ RUNS: Final = [
     ("make_checkpoints.py", "conformance", "*ParityTest*:MixedRequestTest*:Float16OverflowTest*"),
     ("make_heads.py", "conformance", "*ParityTest*:*CheckpointTest*"),
     ("make_family_checkpoints.py", "conformance", "*ParityTest*"),
+    ("make_published_models.py", "conformance", "*PublishedModel*"),
     (None, "token_logprobs_test", "*"),
     (None, "torch_reload_test", "*"),
 ]
