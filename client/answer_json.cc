@@ -187,24 +187,30 @@ Json ModelJson(const v1::Model& model) {
        std::map<std::string, uint64_t>(model.limits().begin(), model.limits().end())) {
     limits[name] = value;
   }
-  return {{"name", model.name()},
-          {"version", model.version()},
-          {"fingerprint", model.fingerprint()},
-          {"architecture", model.architecture()},
-          {"parameters", model.parameters()},
-          {"hidden_size", model.hidden_size()},
-          {"vocab_size", model.vocab_size()},
-          {"max_path_tokens", model.max_path_tokens()},
-          {"num_labels", model.num_labels()},
-          {"heads", ListOf(model.heads())},
-          {"dtype", model.dtype()},
-          {"device", model.device()},
-          {"support", model.support()},
-          {"support_reason", model.support_reason()},
-          {"default_policy", EnumName(model.default_policy())},
-          {"limits", limits},
-          {"vocabulary_hash", model.vocabulary_hash()},
-          {"build", model.build()}};
+  Json json = {{"name", model.name()},
+               {"version", model.version()},
+               {"fingerprint", model.fingerprint()},
+               {"architecture", model.architecture()},
+               {"parameters", model.parameters()},
+               {"hidden_size", model.hidden_size()},
+               {"vocab_size", model.vocab_size()},
+               {"max_path_tokens", model.max_path_tokens()},
+               {"num_labels", model.num_labels()},
+               {"heads", ListOf(model.heads())},
+               {"dtype", model.dtype()},
+               {"device", model.device()},
+               {"support", model.support()},
+               {"support_reason", model.support_reason()},
+               {"default_policy", EnumName(model.default_policy())},
+               {"limits", limits},
+               {"vocabulary_hash", model.vocabulary_hash()},
+               {"build", model.build()},
+               {"pooling", model.pooling()},
+               {"folder_normalizes", model.folder_normalizes()}};
+  if (model.has_pad_token()) {
+    json["pad_token"] = model.pad_token();
+  }
+  return json;
 }
 
 }  // namespace

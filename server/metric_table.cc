@@ -96,6 +96,9 @@ std::vector<MetricDeclaration> WorkMetrics() {
             "Candidate paths of scored requests."),
       Plain(Metric::kUnscoredPaths, "canopy_unscored_paths_total", kCounter, "paths",
             "Candidate paths that lack an output because it was not finite."),
+      Plain(Metric::kPadEndedRequests, "canopy_pad_ended_requests_total", kCounter, "requests",
+            "Scored requests with a path that ends in the classifier's padding token, which "
+            "transformers would score at another token."),
       Plain(Metric::kPathTokens, "canopy_path_tokens_total", kCounter, "tokens",
             "Paths times longest path of scored requests."),
       Plain(Metric::kInputTokens, "canopy_input_tokens_total", kCounter, "tokens",

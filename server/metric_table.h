@@ -32,6 +32,7 @@ enum class Metric {
   kWastedDeviceSeconds,
   kPaths,
   kUnscoredPaths,
+  kPadEndedRequests,
   kPathTokens,
   kInputTokens,
   kUniqueTokens,

@@ -79,6 +79,7 @@ void Metrics::Observe(const ScoreObservation& observation) {
   const std::pair<Metric, int64_t> counts[] = {
       {Metric::kPaths, observation.paths},
       {Metric::kUnscoredPaths, observation.unscored_paths},
+      {Metric::kPadEndedRequests, observation.is_pad_ended ? 1 : 0},
       {Metric::kPathTokens, observation.counts.path_tokens},
       {Metric::kInputTokens, observation.counts.input_tokens},
       {Metric::kUniqueTokens, observation.counts.unique_tokens},

@@ -30,6 +30,7 @@ struct ScoreObservation {
   int64_t questions = 0;
   int64_t paths = 0;
   int64_t unscored_paths = 0;
+  bool is_pad_ended = false;  // as of ScoresAPadEndedPath
   int32_t parts = 0;
   int32_t batch_requests = 0;
   Priority priority = Priority::kNormal;

@@ -38,6 +38,9 @@ v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
   }
   model.set_pooling(info.pooling);
   model.set_folder_normalizes(info.folder_normalizes);
+  if (info.pad_token.has_value()) {
+    model.set_pad_token(static_cast<uint32_t>(*info.pad_token));
+  }
   return model;
 }
 

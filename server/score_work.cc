@@ -7,6 +7,7 @@
 #include "core/base/status_macros.h"
 #include "server/model_lookup.h"
 #include "server/output_checks.h"
+#include "server/pad_ending.h"
 
 namespace canopy::server {
 namespace {
@@ -88,6 +89,8 @@ void ScoreWork::Encode() {
   observation.computed_tokens = result.computed_tokens;
   observation.questions = request_.head.counts.questions;
   observation.paths = static_cast<int64_t>(result.finite.size());
+  observation.is_pad_ended =
+      ScoresAPadEndedPath(*request_.job.batch, request_.job.outputs, *result.model);
   observation.parts = result.parts;
   observation.batch_requests = result.batch_requests;
   observation.priority = request_.job.priority;

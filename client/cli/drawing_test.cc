@@ -306,6 +306,7 @@ TEST(ModelTablesTest, ShowsEveryProperty) {
   v1::Model* other = response.add_models();
   other->set_support("path");
   other->set_support_reason("sliding window");
+  other->set_pooling("mean");
   const std::string text = ModelTables(response, kPlain);
   EXPECT_EQ(FirstTable(text), R"(model                demo
 version              3
@@ -322,12 +323,16 @@ device               cpu
 support              tree
 default_policy       reference
 vocabulary_hash      -
+pooling              last normalized (here by outputs.normalize alone)
+pad_token            258 (a path that ends in it is scored at that token)
 build                0.1
 limit max_paths      65536
 limit max_questions  4096
 )");
   EXPECT_THAT(text, HasSubstr("\n\nmodel            #1\n"));
   EXPECT_THAT(text, HasSubstr("support          path (sliding window)\n"));
+  EXPECT_THAT(text, HasSubstr("pad_token        -\n"));
+  EXPECT_THAT(text, HasSubstr("pooling          mean (vectors here are the last token's)\n"));
 }
 
 }  // namespace

@@ -19,6 +19,20 @@ std::string Support(const v1::Model& model) {
              : absl::StrCat(model.support(), " (", model.support_reason(), ")");
 }
 
+std::string Pooling(const v1::Model& model) {
+  return absl::StrCat(
+      model.pooling(),
+      model.pooling().empty() || model.pooling() == "last" ? ""
+                                                           : " (vectors here are the last token's)",
+      model.folder_normalizes() ? " normalized (here by outputs.normalize alone)" : "");
+}
+
+std::string PadToken(const v1::Model& model) {
+  return model.has_pad_token()
+             ? absl::StrCat(model.pad_token(), " (a path that ends in it is scored at that token)")
+             : "";
+}
+
 std::vector<std::pair<std::string, std::string>> Properties(const v1::Model& model) {
   std::vector<std::pair<std::string, std::string>> properties = {
       {"version", absl::StrCat(model.version())},
@@ -35,6 +49,8 @@ std::vector<std::pair<std::string, std::string>> Properties(const v1::Model& mod
       {"support", Support(model)},
       {"default_policy", EnumName(model.default_policy())},
       {"vocabulary_hash", model.vocabulary_hash()},
+      {"pooling", Pooling(model)},
+      {"pad_token", PadToken(model)},
       {"build", model.build()},
   };
   // A protobuf map has no order of its own.

@@ -117,7 +117,8 @@ constexpr char kModel[] = R"(
   heads: ["vectors", "reward"] dtype: "float32" device: "cpu" support: "tree"
   default_policy: POLICY_REFERENCE
   limits { key: "max_questions" value: 4096 } limits { key: "max_paths" value: 65536 }
-  vocabulary_hash: "" build: "0.1" num_labels: 1)";
+  vocabulary_hash: "" build: "0.1" num_labels: 1 pooling: "last" folder_normalizes: true
+  pad_token: 258)";
 
 }  // namespace
 

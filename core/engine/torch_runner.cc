@@ -159,6 +159,7 @@ ModelInfo DescribeModel(const TorchRunnerOptions& options, const HostModel& mode
   }
   info.pooling = model.pooling.mode;
   info.folder_normalizes = model.pooling.normalizes;
+  info.pad_token = config.pad_token;
   if (model.weights.has_decision_head) {
     info.num_labels = 1;
     info.score_head = ScoreHead::kDecision;

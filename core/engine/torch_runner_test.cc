@@ -336,6 +336,16 @@ TEST_F(TorchRunnerTest, AnUntiedLanguageModelWithoutItsHeadGivesVectorsAndSaysWh
                                 "Qwen3ForCausalLM without lm_head.weight"));
 }
 
+TEST_F(TorchRunnerTest, AClassifierReportsItsPadToken) {
+  EXPECT_EQ(runner_->info()->pad_token, std::nullopt);
+  folder_.Write(
+      "config.json",
+      absl::StrReplaceAll(kConfig, {{"\"num_labels\"", "\"pad_token_id\": 7, \"num_labels\""}}));
+  auto runner = LoadTorchRunner(OptionsFor(folder_.path()));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_EQ((*runner)->info()->pad_token, 7);
+}
+
 // Qwen2.5's recipe for long texts stretches positions beyond max_position_embeddings.
 TEST_F(TorchRunnerTest, StretchedPositionsLengthenThePath) {
   folder_.Write("config.json",

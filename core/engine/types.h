@@ -131,6 +131,8 @@ struct ModelInfo {
   // folder does not say. Vectors here are those of the last token whatever it is.
   std::string pooling;
   bool folder_normalizes = false;  // the folder's own vectors have L2 norm 1
+  // A classifier's padding token, at which a path that ends in it is scored here.
+  std::optional<int32_t> pad_token;
 };
 
 // What the caller says about routing; unset = as the engine is configured.

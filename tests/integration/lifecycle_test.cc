@@ -363,6 +363,42 @@ TEST(ReflectionTest, AnswersOnlyWhenAskedFor) {
   EXPECT_FALSE(HasReflection(Connect(server.server().health_address())));
 }
 
+// Token 7 is the padding of the fake classifier with labels; the other models have none.
+TEST(MetricsTest, CountsRequestsThatScoreAPathWhichEndsInPadding) {
+  server::ServerOptions options = FakeServerOptions();
+  options.metrics_listen = "127.0.0.1:0";
+  TestServer server(options);
+  const auto count = [&server] {
+    return MetricValue(Scrape(server.server().metrics_address()),
+                       "canopy_pad_ended_requests_total");
+  };
+  const auto score = [&server](const std::string& model, std::vector<uint32_t> candidate) {
+    v1::ScoreRequest request;
+    request.set_model(model);
+    AddQuestion(&request, {1, 7}, {{7, 3}, std::move(candidate)});
+    v1::ScoreResponse response;
+    EXPECT_TRUE(Succeeded(server.Score(request, &response)));
+  };
+  score("labels", {3});
+  score("reward", {7});
+  EXPECT_EQ(count(), 0);
+  score("labels", {3, 7});
+  score("labels", {});
+  EXPECT_EQ(count(), 2);
+}
+
+TEST(ModelTest, SaysWhatTheFolderPoolsByAndPadsWith) {
+  TestServer server(FakeServerOptions());
+  v1::ListModelsResponse models;
+  grpc::ClientContext context;
+  ASSERT_TRUE(Succeeded(v1::Scorer::NewStub(server.channel())->ListModels(&context, {}, &models)));
+  for (const v1::Model& model : models.models()) {
+    EXPECT_EQ(model.has_pad_token(), model.name() == "labels") << model.name();
+    EXPECT_EQ(model.pooling(), model.name() == "vectors" ? "mean" : "") << model.name();
+    EXPECT_EQ(model.folder_normalizes(), model.name() == "vectors") << model.name();
+  }
+}
+
 TEST(MetricsTest, CountsRequestsTokensRoutesAndStages) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";

@@ -77,9 +77,12 @@ server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls) {
     if (model.source == "labels") {
       info.num_labels = 3;
       info.has_value_head = false;
+      info.pad_token = 7;
     } else if (model.source == "vectors") {
       info.num_labels = 0;
       info.has_value_head = false;
+      info.pooling = "mean";
+      info.folder_normalizes = true;
       info.vocabulary_hash = "";
     } else if (model.source == "language") {
       info.has_lm_head = true;
