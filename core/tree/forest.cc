@@ -32,9 +32,11 @@ int32_t Forest::SlotShift(int32_t question) const {
 }
 
 LayoutChoice ChooseLayout(const Trie& trie, Packing packing) {
-  const int64_t questions = trie.num_questions();
-  const int64_t unique = trie.num_nodes();
-  const int64_t largest = LargestTrie(trie, 0, trie.num_questions());
+  return ChooseLayout(trie.num_questions(), LargestTrie(trie, 0, trie.num_questions()),
+                      trie.num_nodes(), packing);
+}
+
+LayoutChoice ChooseLayout(int64_t questions, int64_t largest, int64_t unique, Packing packing) {
   const int64_t padded_mask = SaturatingMultiply(questions, largest * largest);
   const bool flat = packing == Packing::kAuto && unique * unique < padded_mask;
 

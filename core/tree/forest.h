@@ -36,6 +36,9 @@ struct LayoutChoice {
   int64_t mask_bytes = 0;     // rows x columns^2 x 4, at most the largest int64
 };
 LayoutChoice ChooseLayout(const Trie& trie, Packing packing);
+// The same choice from sizes alone. `largest` is the node count of the largest question's trie and
+// `unique` that of all tries.
+LayoutChoice ChooseLayout(int64_t questions, int64_t largest, int64_t unique, Packing packing);
 // The flat layout of the fused backend, which has no mask.
 LayoutChoice FlatLayoutWithoutMask(const Trie& trie);
 

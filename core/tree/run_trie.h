@@ -10,6 +10,7 @@
 #ifndef CORE_TREE_RUN_TRIE_H_
 #define CORE_TREE_RUN_TRIE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -42,6 +43,11 @@ class RunTrie {
 
   const Run& run(int32_t index) const { return runs_[index]; }
   int32_t root(int32_t question) const { return roots_[question]; }
+  // The runs of `question` are root(question) .. end_run(question) - 1.
+  int32_t end_run(int32_t question) const {
+    return static_cast<size_t>(question) + 1 < roots_.size() ? roots_[question + 1]
+                                                             : static_cast<int32_t>(runs_.size());
+  }
   // The next path that ends with the same run, or kNone.
   int32_t next_path(int32_t path) const { return next_path_[path]; }
   // Tokens of all runs: the nodes that the tries will have.
