@@ -75,7 +75,7 @@ std::vector<MetricDeclaration> QueueMetrics() {
       Plain(Metric::kQueuedRequests, "canopy_queued_requests", kGauge, "requests",
             "Requests that wait for the device, by priority.", {priority}),
       Plain(Metric::kQueuedTokens, "canopy_queued_tokens", kGauge, "tokens",
-            "Path tokens, prefixes repeated, of requests that wait."),
+            "Computed tokens, as estimated, of forwards that wait."),
       Histogram(Metric::kForwardRequests, "canopy_forward_requests", "requests",
                 "Requests that shared a forward.",
                 {1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512}),

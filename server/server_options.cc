@@ -105,7 +105,7 @@ ABSL_FLAG(int64_t, max_request_bytes, Defaults().max_request_bytes,
 ABSL_FLAG(int32_t, max_queued_requests, Defaults().max_queued_requests,
           "Requests that may wait for the device.");
 ABSL_FLAG(int64_t, max_queued_tokens, Defaults().max_queued_tokens,
-          "Tokens of paths, prefixes repeated, of all requests that wait for the device.");
+          "Computed tokens, as estimated, of all requests that wait for the device.");
 ABSL_FLAG(int32_t, max_concurrent_streams, Defaults().max_concurrent_streams,
           "Calls in flight of one connection.");
 ABSL_FLAG(int32_t, max_stream_in_flight, Defaults().max_stream_in_flight,

@@ -59,7 +59,7 @@ struct ServerOptions {
   RequestLimits limits;
   int64_t max_request_bytes = int64_t{64} << 20;
   int32_t max_queued_requests = 1'024;              // that wait for the device
-  int64_t max_queued_tokens = int64_t{16} << 20;    // of their paths, prefixes repeated
+  int64_t max_queued_tokens = int64_t{16} << 20;    // that these compute, estimated
   int32_t max_concurrent_streams = 1'024;           // calls of one connection
   int32_t max_stream_in_flight = 64;                // unanswered requests of one ScoreStream
   absl::Duration write_timeout = absl::Minutes(1);  // of a client that does not read; zero = none

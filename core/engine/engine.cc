@@ -156,8 +156,8 @@ absl::Status Engine::Submit(ScoreJob job, Callback done) {
   request.share_key = ShareKey(job, route, *model, options_.share_across_tenants);
   request.priority = job.priority;
   request.tokens = estimate.tokens;
-  request.input_tokens = estimate.input_tokens;
   request.device_bytes = estimate.device_bytes;
+  request.forecast_nanos = estimate.forecast_nanos;
   request.deadline = job.deadline;
   auto run = std::make_unique<JobRun>(std::move(job), route, options_.max_batch_tokens, slot);
   return pipeline_->Submit(request, std::move(run), std::move(done));

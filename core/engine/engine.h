@@ -51,7 +51,7 @@ class Engine {
     absl::Duration low_priority_patience = absl::Seconds(2);
     bool share_across_tenants = false;              // prefixes of different tenants may meet
     int32_t max_queued_requests = 1'024;            // waiting ones; >= 1
-    int64_t max_queued_tokens = int64_t{16} << 20;  // input tokens of all waiting requests; >= 1
+    int64_t max_queued_tokens = int64_t{16} << 20;  // computed tokens of waiting requests; >= 1
     Backend default_backend = Backend::kAuto;       // stands in for AUTO of requests without a wish
     Packing default_packing = Packing::kAuto;       // likewise
     int64_t max_mask_bytes =

@@ -7,7 +7,8 @@
 namespace canopy {
 
 struct EngineStats {
-  // Now: jobs with a forward that has not been launched, and their input tokens.
+  // Now: jobs with a forward that has not been launched, and the tokens that such forwards compute,
+  // as estimated.
   int64_t queued_normal = 0;
   int64_t queued_low = 0;
   int64_t queued_tokens = 0;

@@ -262,6 +262,48 @@ TEST_F(EngineTest, TheTokenBudgetOfTheQueueHolds) {
   EXPECT_TRUE(waiting.Await().ok());
 }
 
+// Eight clients with a request each whose paths have eight times the tokens of their trie: the
+// queue counted paths, and refused the last of them.
+TEST_F(EngineTest, TheTokenBudgetOfTheQueueCountsWhatIsComputed) {
+  // 16 paths of 67 tokens, of which these differ.
+  constexpr int64_t kComputed = 60 + 16 * 7;
+  for (const Backend backend : {Backend::kAuto, Backend::kPath}) {
+    SCOPED_TRACE(BackendName(backend));
+    Engine::Options options;
+    options.max_queued_tokens = 8 * kComputed;
+    options.max_batch_tokens = 2'000;
+    Start(options);
+    controls_->gate.Close();
+    std::vector<std::unique_ptr<Answer>> answers;
+    int accepted = 0;
+    for (int client = 0; client < 9; ++client) {
+      std::vector<std::vector<int32_t>> suffixes;
+      for (int32_t i = 0; i < 16; ++i) {
+        suffixes.push_back({i, 1, 2, 3, 4, 5, 6});
+      }
+      auto batch = std::make_shared<PathBatch>();
+      batch->AddQuestion(std::vector<int32_t>(60, 7), suffixes);
+      ScoreJob job = ScoreAll(batch);
+      job.routing.backend = backend;
+      job.client = std::to_string(client);
+      answers.push_back(std::make_unique<Answer>());
+      accepted += engine_->Submit(std::move(job), answers.back()->callback()).ok() ? 1 : 0;
+      if (client == 0) {
+        // What runs does not wait.
+        controls_->gate.AwaitWaiter();
+      }
+    }
+    if (backend == Backend::kAuto) {
+      EXPECT_EQ(accepted, 9);
+      EXPECT_EQ(engine_->stats().queued_tokens, 8 * kComputed);
+    } else {
+      EXPECT_EQ(accepted, 1 + 8 * kComputed / (16 * 67)) << "path computes all of them";
+    }
+    controls_->gate.Open();
+    engine_->Drain();
+  }
+}
+
 TEST_F(EngineTest, DrainAnswersWhatWasAcceptedAndRefusesTheRest) {
   Start();
   controls_->gate.Close();

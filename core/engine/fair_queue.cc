@@ -24,6 +24,7 @@ FairQueue::Place FairQueue::Add(const std::string& client_name, JobId job, End e
   }
   if (client->jobs.empty() || front) {
     client->clock = std::max(client->clock, present_);
+    changed_.insert(client.get());
     client->turn = front ? --first_turn_ : next_turn_++;
   }
   const Place place = client->jobs.insert(front ? client->jobs.begin() : client->jobs.end(), job);
@@ -42,7 +43,7 @@ void FairQueue::Remove(const std::string& client_name, Place place) {
   }
   order_.erase(client->second.get());
   if (client->second->clock <= present_) {
-    clients_.erase(client);
+    Forget(client);
   }
 }
 
@@ -92,32 +93,70 @@ int64_t FairQueue::ClockOf(const std::string& client_name) const {
   return known.jobs.empty() ? std::max(known.clock, present_) : known.clock;
 }
 
-void FairQueue::VisitInOrder(
-    absl::FunctionRef<bool(const std::string& client, int64_t clock)> visit) const {
-  for (const Client* client : order_) {
-    if (!visit(client->name, client->clock)) {
-      return;
-    }
+void FairQueue::ChangeWaiting(const std::string& client_name, int64_t change) {
+  Client* client = clients_.at(client_name).get();
+  client->waiting_tokens += change;
+  changed_.insert(client);
+}
+
+int64_t FairQueue::TokensAhead(const std::string& client_name, int64_t tokens) {
+  for (Client* client : changed_) {
+    Index(client);
+  }
+  changed_.clear();
+  const auto own = clients_.find(client_name);
+  const int64_t own_tokens = own == clients_.end() ? 0 : own->second->waiting_tokens;
+  const int64_t clock_then = ClockOf(client_name) + own_tokens + tokens;
+  return starts_.Below(clock_then) - ends_.Below(clock_then);
+}
+
+void FairQueue::Index(Client* client) {
+  if (client->start != client->end) {
+    starts_.Erase(client->start, client);
+    ends_.Erase(client->end, client);
+  }
+  client->start = client->clock;
+  client->end = client->clock + client->waiting_tokens;
+  if (client->start != client->end) {
+    starts_.Insert(client->start, client);
+    ends_.Insert(client->end, client);
   }
 }
 
 void FairQueue::Charge(const std::string& client_name, int64_t tokens) {
-  Client* client = clients_.at(client_name).get();
-  order_.erase(client);
+  const auto found = clients_.find(client_name);
+  if (found == clients_.end()) {
+    return;
+  }
+  Client* client = found->second.get();
+  const bool waits = !client->jobs.empty();
+  if (waits) {
+    order_.erase(client);
+  }
   client->clock += tokens;
+  changed_.insert(client);
   if (tokens > 0) {
     client->turn = next_turn_++;
   }
-  order_.insert(client);
+  if (waits) {
+    order_.insert(client);
+  }
 }
 
 void FairQueue::Advance(int64_t clock) { present_ = std::max(present_, clock); }
+
+void FairQueue::Forget(Clients::iterator client) {
+  client->second->waiting_tokens = 0;
+  Index(client->second.get());
+  changed_.erase(client->second.get());
+  clients_.erase(client);
+}
 
 void FairQueue::ForgetIdle() {
   for (auto client = clients_.begin(); client != clients_.end();) {
     const auto current = client++;
     if (current->second->jobs.empty()) {
-      clients_.erase(current);
+      Forget(current);
     }
   }
 }

@@ -15,7 +15,9 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "core/engine/gap_sums.h"
 #include "core/engine/types.h"
 
 namespace canopy {
@@ -45,10 +47,16 @@ class FairQueue {
   int64_t clock() const { return (*order_.begin())->clock; }
   // Where `client` stands, or would if a job of it came now.
   int64_t ClockOf(const std::string& client) const;
-  // Clients with a job here, the furthest behind first, until `visit` returns false.
-  void VisitInOrder(absl::FunctionRef<bool(const std::string& client, int64_t clock)> visit) const;
+  // The tokens of the client's jobs that wait here; a negative change takes some away. Call while
+  // it has a job here. All must be taken away before its last job is removed.
+  void ChangeWaiting(const std::string& client, int64_t change);
+  // The tokens that are served before a further job of `client`, which has `tokens`, as far as it
+  // is known: all that wait of the client itself, and of others those that their clocks let go
+  // first. Logarithmic in clients.
+  int64_t TokensAhead(const std::string& client, int64_t tokens);
 
-  // `client` was served `tokens`, or gives them back where negative. Call while it has a job here.
+  // Charges `tokens` to `client`; a negative value refunds them. A client without jobs here is
+  // charged as long as its clock is remembered.
   void Charge(const std::string& client, int64_t tokens);
   // A service has begun that was chosen when clock() was `clock`: who comes now starts there.
   void Advance(int64_t clock);
@@ -61,6 +69,10 @@ class FairQueue {
     int64_t clock = 0;
     int64_t turn = 0;  // among clients whose clocks agree, who came first
     std::list<JobId> jobs;
+    int64_t waiting_tokens = 0;
+    // What starts_ and ends_ have of it; equal = nothing.
+    int64_t start = 0;
+    int64_t end = 0;
   };
   struct Behind {
     bool operator()(const Client* a, const Client* b) const {
@@ -68,10 +80,19 @@ class FairQueue {
     }
   };
 
+  using Clients = absl::flat_hash_map<std::string, std::unique_ptr<Client>>;
+
+  void Index(Client* client);
+  void Forget(Clients::iterator client);
   void ForgetIdle();
 
-  absl::flat_hash_map<std::string, std::unique_ptr<Client>> clients_;
+  Clients clients_;
   absl::btree_set<Client*, Behind> order_;  // those with jobs
+  // Where the service of what a client has waiting starts on its clock, and where it ends: up to a
+  // clock of t, client i is served max(t - start_i, 0) - max(t - end_i, 0).
+  GapSums starts_;
+  GapSums ends_;
+  absl::flat_hash_set<Client*> changed_;  // since they were indexed
   int64_t present_ = 0;  // where the furthest behind stood when the last service was chosen
   int64_t first_turn_ = 0;
   int64_t next_turn_ = 0;

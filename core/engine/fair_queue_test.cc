@@ -1,7 +1,13 @@
 #include "core/engine/fair_queue.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -66,16 +72,16 @@ TEST(FairQueueTest, AClientThatComesBackStartsWhereTheFurthestBehindStands) {
 // Whose service was called off goes next again, before a client whose clock agrees with its own.
 TEST(FairQueueTest, AJobPutBackAtTheFrontGoesFirst) {
   FairQueue queue;
-  const FairQueue::Place first = queue.Add("a", 1, kBack);
-  queue.Add("a", 2, kBack);
-  queue.Add("b", 3, kBack);
+  FairQueue::Place first = queue.Add("a", 1, kBack);
+  const FairQueue::Place second = queue.Add("a", 2, kBack);
+  const FairQueue::Place of_b = queue.Add("b", 3, kBack);
   queue.Remove("a", first);
   EXPECT_EQ(queue.Next(), JobId{2});
-  queue.Add("a", 1, FairQueue::End::kFront);
+  first = queue.Add("a", 1, FairQueue::End::kFront);
   EXPECT_EQ(queue.Next(), JobId{1});
-  const FairQueue::Place only = queue.Add("c", 4, kBack);
+  FairQueue::Place only = queue.Add("c", 4, kBack);
   queue.Remove("c", only);
-  queue.Add("c", 4, FairQueue::End::kFront);
+  only = queue.Add("c", 4, FairQueue::End::kFront);
   EXPECT_EQ(queue.Next(), JobId{4});
   // Its client too is where it was, also while it has other jobs.
   queue.Charge("a", 0);
@@ -83,12 +89,14 @@ TEST(FairQueueTest, AJobPutBackAtTheFrontGoesFirst) {
   EXPECT_EQ(queue.Next(), JobId{5});
   queue.Remove("b", third);
   EXPECT_EQ(queue.Next(), JobId{3});
-  std::string order;
-  queue.VisitInOrder([&order](const std::string& client, int64_t /*clock*/) {
-    order += client;
-    return true;
-  });
-  EXPECT_EQ(order, "bca") << "each once";
+  queue.Remove("b", of_b);
+  EXPECT_EQ(queue.Next(), JobId{4});
+  queue.Remove("c", only);
+  EXPECT_EQ(queue.Next(), JobId{1});
+  queue.Remove("a", first);
+  EXPECT_EQ(queue.Next(), JobId{2});
+  queue.Remove("a", second);
+  EXPECT_TRUE(queue.empty()) << "each once";
 }
 
 TEST(FairQueueTest, AChargeGivesTheTurnToTheOthers) {
@@ -157,20 +165,82 @@ TEST(FairQueueTest, WhoOwesNothingIsForgottenAtOnce) {
   EXPECT_EQ(queue.ClockOf("ahead"), 30);
 }
 
-TEST(FairQueueTest, ClientsAreVisitedFromTheFurthestBehindUntilTold) {
+TEST(FairQueueTest, TokensAheadAreThoseThatClocksLetGoFirst) {
   FairQueue queue;
-  queue.Add("b", 1, kBack);
-  queue.Add("c", 2, kBack);
-  queue.Add("a", 3, kBack);
-  queue.Charge("b", 2);
-  queue.Charge("c", 1);
-  std::string visited;
-  const auto visit_two = [&visited](const std::string& client, int64_t clock) {
-    visited += client + std::to_string(clock) + " ";
-    return visited.size() < 6;
+  queue.Add("a", 1, kBack);
+  queue.ChangeWaiting("a", 100);
+  queue.Add("b", 2, kBack);
+  queue.ChangeWaiting("b", 30);
+  queue.Charge("b", 15);
+  EXPECT_EQ(queue.TokensAhead("new", 20), 20 + 5) << "20 of a, and b from 15 to 20";
+  EXPECT_EQ(queue.TokensAhead("new", 60), 60 + 30);
+  EXPECT_EQ(queue.TokensAhead("new", 1'000), 100 + 30);
+  EXPECT_EQ(queue.TokensAhead("b", 10), 30 + 55) << "its own, and a up to 15 + 30 + 10";
+  EXPECT_EQ(queue.TokensAhead("a", 10), 100 + 30);
+  queue.ChangeWaiting("a", -60);
+  EXPECT_EQ(queue.TokensAhead("new", 1'000), 40 + 30);
+}
+
+// The definition, one client after the other.
+TEST(FairQueueTest, TokensAheadAreWhatALinearSearchCounts) {
+  struct Known {
+    std::vector<std::pair<FairQueue::Place, int64_t>> jobs;
+    int64_t waiting = 0;
   };
-  queue.VisitInOrder(visit_two);
-  EXPECT_EQ(visited, "a0 c1 ");
+  for (uint32_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(seed);
+    std::minstd_rand random(seed);
+    const auto draw = [&random](int64_t below) { return static_cast<int64_t>(random() % below); };
+    FairQueue queue;
+    std::map<std::string, Known> clients;
+    for (int step = 0; step < 500; ++step) {
+      const std::string name = std::to_string(draw(8));
+      Known& client = clients[name];
+      if (client.jobs.empty() || draw(3) == 0) {
+        const int64_t tokens = 1 + draw(50);
+        client.jobs.emplace_back(queue.Add(name, static_cast<JobId>(step),
+                                           draw(4) == 0 ? FairQueue::End::kFront : kBack),
+                                 tokens);
+        queue.ChangeWaiting(name, tokens);
+        client.waiting += tokens;
+      } else if (draw(2) == 0) {
+        const auto [place, tokens] = client.jobs.back();
+        client.jobs.pop_back();
+        queue.ChangeWaiting(name, -tokens);
+        client.waiting -= tokens;
+        queue.Remove(name, place);
+      } else {
+        queue.Charge(name, draw(60) - 10);
+        if (draw(3) == 0) {
+          queue.Advance(queue.clock());
+        }
+      }
+      const std::string asks = std::to_string(draw(9));
+      const int64_t tokens = 1 + draw(80);
+      int64_t expected = clients[asks].waiting;
+      const int64_t clock_then = queue.ClockOf(asks) + expected + tokens;
+      for (const auto& [other, known] : clients) {
+        if (other != asks && known.waiting > 0) {
+          expected += std::clamp<int64_t>(clock_then - queue.ClockOf(other), 0, known.waiting);
+        }
+      }
+      ASSERT_EQ(queue.TokensAhead(asks, tokens), expected) << "step " << step;
+    }
+  }
+}
+
+// Clocks count tokens for as long as the server runs.
+TEST(FairQueueTest, TokensAheadAreExactForClocksNearTheEndOfTheirRange) {
+  FairQueue queue;
+  constexpr int64_t kFar = int64_t{1} << 61;
+  for (int i = 0; i < 20; ++i) {
+    const std::string client = std::to_string(i);
+    queue.Add(client, static_cast<JobId>(i), kBack);
+    queue.Charge(client, kFar);
+    queue.ChangeWaiting(client, 10);
+  }
+  queue.Advance(kFar);
+  EXPECT_EQ(queue.TokensAhead("new", 7), 20 * 7);
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ absl::StatusOr<std::optional<RequestPlan>> PlanTogether(const Joined& joined, Pa
     return pays ? std::make_optional(std::move(plan)) : std::nullopt;
   }
   if (plan.num_parts() > 1) {
-    // It never computes more than the tokens as sent.
+    // It never computes more than the unique tokens.
     route.backend = Backend::kFused;
     CANOPY_ASSIGN_OR_RETURN(plan, RequestPlan::Create(joined.batch, route, budget_tokens));
   }

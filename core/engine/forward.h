@@ -53,9 +53,9 @@ absl::StatusOr<Forward> PlanNextPart(Pass& pass);
 // One forward of the first of several passes, as many as the shares that it has: all of them, or,
 // where costs choose the backend and it is not the fused one, half of them and half again until
 // they fit one forward that is forecast to pay, down to the next part of the first alone. The
-// passes have not begun, and have equal routes, no path_map and together no more tokens as sent
-// than the budget. Paths keep their order; a row that several need counts for the first of them.
-// Wants valid batches. Errors of RequestPlan::Create.
+// passes have not begun, and have equal routes, no path_map and together no more unique tokens than
+// the budget. Paths keep their order; a row that several need counts for the first of them. Wants
+// valid batches. Errors of RequestPlan::Create.
 absl::StatusOr<Forward> PlanShared(absl::Span<const std::shared_ptr<Pass>> passes);
 
 }  // namespace canopy

@@ -1,12 +1,15 @@
 #include "core/engine/job_estimate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/checked_math.h"
-#include "core/tree/costs.h"
+#include "core/tree/route_costs.h"
 #include "core/tree/router.h"
+#include "core/tree/work_estimate.h"
 
 namespace canopy {
 namespace {
@@ -21,18 +24,6 @@ uint32_t Bits(float value) {
   uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof(bits));
   return bits;
-}
-
-// Tokens as sent: each prefix once. No forest of the batch has more nodes.
-int64_t TokensAsSent(const PathBatch& batch) {
-  int64_t tokens = 0;
-  for (const TokenSpan& span : batch.prefixes) {
-    tokens += span.size;
-  }
-  for (const TokenSpan& span : batch.suffixes) {
-    tokens += span.size;
-  }
-  return tokens;
 }
 
 int64_t ResultBytes(const ScoreJob& job, const ModelInfo& model, int64_t input_tokens) {
@@ -57,26 +48,37 @@ bool MayShare(const RouteOptions& route) {
   return can_by_cost && route.max_mask_bytes > 0;
 }
 
+// The least time that a backend takes by its measured cost: of tokens alone, since requests share
+// what a forward costs, and pairs are not counted yet. Questions that begin alike share tokens, so
+// that only those of the largest question are certain.
+int64_t ForecastNanos(const WorkEstimate& work, const RouteOptions& route) {
+  if (!IsRoutedByCost(route) || route.costs == nullptr || work.largest_question_tokens == 0) {
+    return 0;
+  }
+  double least_ms = std::numeric_limits<double>::infinity();
+  for (const auto& [backend, cost] : route.costs->backends) {
+    if (backend == Backend::kFused && !route.fused_supported) {
+      continue;
+    }
+    const int64_t tokens =
+        backend == Backend::kPath ? work.input_tokens : work.largest_question_tokens;
+    least_ms = std::min(least_ms, cost.token_ms * static_cast<double>(tokens));
+  }
+  constexpr double kNanosPerMs = 1e6;
+  constexpr double kMostMs = 1e9;
+  return std::isinf(least_ms) ? 0 : static_cast<int64_t>(std::min(least_ms, kMostMs) * kNanosPerMs);
+}
+
 }  // namespace
 
 JobEstimate EstimateJob(const ScoreJob& job, const RouteOptions& route, const ModelInfo& model) {
-  const PlanCounts counts = CountPaths(*job.batch);
-  const bool by_path =
-      route.backend == Backend::kPath || route.max_mask_bytes == 0 ||
-      (route.backend == Backend::kAuto && counts.path_tokens < kSmallBatchPathTokens);
-  const int64_t as_sent = TokensAsSent(*job.batch);
-  int64_t tokens = std::min(counts.path_tokens, as_sent);
-  if (MayShare(route)) {
-    tokens = as_sent;
-  } else if (by_path) {
-    tokens = counts.path_tokens;
-  }
+  const WorkEstimate work = EstimateWork(*job.batch, route);
   JobEstimate estimate;
-  estimate.tokens = Limited(tokens);
-  estimate.input_tokens = Limited(counts.input_tokens);
+  estimate.tokens = Limited(work.computed_tokens);
   estimate.device_bytes =
       Limited(SaturatingAdd(SaturatingMultiply(estimate.tokens, model.hidden_size * kFloatBytes),
-                            ResultBytes(job, model, counts.input_tokens)));
+                            ResultBytes(job, model, work.input_tokens)));
+  estimate.forecast_nanos = ForecastNanos(work, route);
   return estimate;
 }
 

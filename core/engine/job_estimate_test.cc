@@ -40,12 +40,45 @@ RouteOptions Route(Backend backend) {
 
 TEST(JobEstimate, CountsWhatTheRouteWouldCompute) {
   JobEstimate estimate = EstimateJob(Job(), Route(Backend::kFused), Model());
-  EXPECT_EQ(estimate.tokens, 4 + 1 + 2 + 2 + 3) << "tokens as sent";
-  EXPECT_EQ(estimate.input_tokens, 5 + 6 + 5);
+  EXPECT_EQ(estimate.tokens, 4 + 1 + 2 + 2 + 3) << "unique tokens";
   EXPECT_EQ(estimate.device_bytes, 12 * 10 * 4 + 3 * 2 * 4);
   EXPECT_EQ(EstimateJob(Job(), Route(Backend::kPath), Model()).tokens, 3 * 6);
   EXPECT_EQ(EstimateJob(Job(), Route(Backend::kAuto), Model()).tokens, 3 * 6) << "a small batch";
-  EXPECT_EQ(EstimateJob(Job(), Route(Backend::kDense), Model()).tokens, 12);
+  EXPECT_EQ(EstimateJob(Job(), Route(Backend::kDense), Model()).tokens, 2 * 7) << "padded";
+}
+
+// Two candidates that begin alike: they were counted as sent, and path tokens in the queue.
+TEST(JobEstimate, CountsWhatCandidatesShareOnce) {
+  auto batch = std::make_shared<PathBatch>();
+  batch->AddQuestion({1, 2, 3, 4}, {{5, 6, 7}, {5, 6, 8}, {5, 6, 7}});
+  ScoreJob job = Job();
+  job.batch = std::move(batch);
+  EXPECT_EQ(EstimateJob(job, Route(Backend::kFused), Model()).tokens, 4 + 2 + 2);
+}
+
+TEST(JobEstimate, WindowLayersCountPathTokens) {
+  RouteOptions route = Route(Backend::kAuto);
+  route.tree_supported = false;
+  EXPECT_EQ(EstimateJob(Job(), route, Model()).tokens, 3 * 6);
+}
+
+TEST(JobEstimate, ForecastsTheLeastTimeOfTheMeasuredPolicyAlone) {
+  RouteOptions route = Route(Backend::kAuto);
+  RouteCosts costs;
+  costs.backends[Backend::kPath] = {7, 0, 0.5, 1};
+  costs.backends[Backend::kDense] = {7, 0, 0.25, 1};
+  route.costs = std::make_shared<const RouteCosts>(costs);
+  EXPECT_EQ(EstimateJob(Job(), route, Model()).forecast_nanos, 0) << "fixed rules";
+  route.policy = Policy::kMeasured;
+  EXPECT_EQ(EstimateJob(Job(), route, Model()).forecast_nanos, 1'750'000)
+      << "seven nodes of the larger question, which the other may begin like";
+  costs.backends[Backend::kFused] = {0, 0, 0.125, 0};
+  route.costs = std::make_shared<const RouteCosts>(costs);
+  EXPECT_EQ(EstimateJob(Job(), route, Model()).forecast_nanos, 875'000);
+  route.fused_supported = false;
+  EXPECT_EQ(EstimateJob(Job(), route, Model()).forecast_nanos, 1'750'000);
+  route.costs = std::make_shared<const RouteCosts>();
+  EXPECT_EQ(EstimateJob(Job(), route, Model()).forecast_nanos, 0);
 }
 
 TEST(JobEstimate, ResultsCountAsBytes) {

@@ -32,15 +32,16 @@ absl::Status RefusalError(Refusal refusal, const JobRequest& request, const Sche
                              "QUEUE_FULL");
     case Refusal::kQueuedTokens:
       return WithErrorReason(
-          absl::ResourceExhaustedError(absl::StrCat(
-              "queue full: ", scheduler.queued_tokens(), " tokens wait, and ", request.input_tokens,
-              " more exceed the limit ", options.max_queued_tokens)),
+          absl::ResourceExhaustedError(
+              absl::StrCat("queue full: ", scheduler.queued_tokens(), " computed tokens wait, and ",
+                           request.tokens, " more exceed the limit ", options.max_queued_tokens)),
           "QUEUE_TOKENS_FULL");
     case Refusal::kDeadline:
-      return WithErrorReason(absl::ResourceExhaustedError(absl::StrCat(
-                                 "too busy: ", scheduler.queued_tokens(),
-                                 " tokens wait, and the request's deadline would pass among them")),
-                             "DEADLINE_TOO_SHORT");
+      return WithErrorReason(
+          absl::ResourceExhaustedError(absl::StrCat(
+              "too busy: ", scheduler.queued_tokens(),
+              " computed tokens wait, and the request's deadline would pass among them")),
+          "DEADLINE_TOO_SHORT");
   }
   return absl::InternalError("an unknown refusal");
 }

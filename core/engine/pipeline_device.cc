@@ -126,7 +126,7 @@ void Pipeline::Run(Planned* planned) {
     ++stats_.forwards;
     stats_.device_seconds += duration.count();
     if (output.ok()) {
-      scheduler_.RecordForward(planned->turn.tokens, duration);
+      scheduler_.RecordForward(planned->turn, duration);
     }
   }
   for (size_t i = 0; i < planned->jobs.size(); ++i) {

@@ -144,6 +144,7 @@ void Pipeline::Place(std::unique_ptr<Planned> planned) {
   if (planned->jobs.size() == 1) {
     const ForwardShare& share = planned->forward.shares.front();
     const JobId id = planned->jobs.front()->id;
+    scheduler_.Correct(planned->turn, share.computed_tokens);
     if (share.parts_left > 0 && !scheduler_.IsWaiting(id)) {
       scheduler_.Continue(id, std::max<int64_t>(share.computed_tokens, 1) * share.parts_left);
     }

@@ -1,168 +1,30 @@
 #include "core/engine/scheduler.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "absl/time/time.h"
 #include "core/base/saturating_time.h"
 
 namespace canopy {
-namespace {
 
-// What recent forwards keep of their weight when another has run.
-constexpr double kForwardMemory = 0.95;
-// A job gets in when it would be answered within this share of its time: what is in flight and the
-// spread of forwards must fit the rest, or under overload every answer would come a little too
-// late.
-constexpr double kDeadlineShare = 0.75;
-
-constexpr microseconds kUnknownRetryDelay{100'000};
-constexpr microseconds kMinRetryDelay{10'000};
-constexpr microseconds kMaxRetryDelay{5'000'000};
-
-}  // namespace
+Scheduler::Scheduler(const Options& options)
+    : options_(options),
+      waiting_work_{WaitingWork(options.max_batch_tokens, options.max_batch_bytes),
+                    WaitingWork(options.max_batch_tokens, options.max_batch_bytes)} {}
 
 int64_t Scheduler::TurnTokens(const Job& job) const {
   return std::min(job.remaining_tokens, options_.max_batch_tokens);
 }
 
-bool Scheduler::CanShare(const Job& job) const {
-  return !job.request.share_key.empty() && !InParts(job) &&
-         job.request.device_bytes <= options_.max_batch_bytes;
+bool Scheduler::MayShare(const JobRequest& request) const {
+  return !request.share_key.empty() && request.tokens <= options_.max_batch_tokens &&
+         request.device_bytes <= options_.max_batch_bytes;
 }
+
+bool Scheduler::CanShare(const Job& job) const { return !job.begun && MayShare(job.request); }
 
 bool Scheduler::InParts(const Job& job) const {
   return job.begun || job.request.tokens > options_.max_batch_tokens;
-}
-
-std::optional<Refusal> Scheduler::FindRefusal(const JobRequest& request) const {
-  if (queued_[0] + queued_[1] >= options_.max_queued_requests) {
-    return Refusal::kQueuedRequests;
-  }
-  // A job larger than the whole limit may still run when nothing else waits.
-  if (queued_tokens_ > 0 && request.input_tokens > options_.max_queued_tokens - queued_tokens_) {
-    return Refusal::kQueuedTokens;
-  }
-  return std::nullopt;
-}
-
-std::optional<JobId> Scheduler::FindVictim(const JobRequest& request, Refusal refusal) const {
-  const auto load_of = [&](const ClientLoad& load) {
-    return refusal == Refusal::kQueuedRequests ? load.requests : load.input_tokens;
-  };
-  const auto own = loads_.find(request.client);
-  const int64_t own_load = (own == loads_.end() ? 0 : load_of(own->second)) +
-                           (refusal == Refusal::kQueuedRequests ? 1 : request.input_tokens);
-  const bool others_have_more = std::any_of(loads_.begin(), loads_.end(), [&](const auto& load) {
-    return load_of(load.second) > own_load;
-  });
-  if (!others_have_more && (request.priority == Priority::kLow || low_arrivals_.empty())) {
-    return std::nullopt;
-  }
-  using Rank = std::tuple<bool, int64_t, TimePoint, JobId>;
-  std::optional<Rank> victim;
-  for (const auto& [id, job] : jobs_) {
-    const bool is_lower = job.request.priority > request.priority;
-    if (!job.waiting || job.in_hand || job.begun || job.request.priority < request.priority) {
-      continue;
-    }
-    const int64_t load = load_of(loads_.at(job.request.client));
-    if (is_lower || load > own_load) {
-      const Rank rank(is_lower, load, job.arrival, id);
-      victim = victim.has_value() ? std::max(*victim, rank) : rank;
-    }
-  }
-  if (!victim.has_value()) {
-    return std::nullopt;
-  }
-  return std::get<JobId>(*victim);
-}
-
-bool Scheduler::FitsWithout(JobId victim, const JobRequest& request) const {
-  const int64_t others = queued_tokens_ - jobs_.at(victim).request.input_tokens;
-  return others == 0 || request.input_tokens <= options_.max_queued_tokens - others;
-}
-
-// What the device computes before a new job, as far as it is known: of the client's own jobs all,
-// of another client's those that its clock lets go first.
-int64_t Scheduler::TokensAhead(const JobRequest& request) const {
-  if (request.priority == Priority::kLow) {
-    return waiting_tokens_[0] + waiting_tokens_[1];
-  }
-  const auto own = loads_.find(request.client);
-  int64_t ahead = own == loads_.end() ? 0 : own->second.waiting_tokens;
-  const int64_t clock_then = queues_[0].ClockOf(request.client) + ahead;
-  queues_[0].VisitInOrder([&](const std::string& client, int64_t clock) {
-    if (client != request.client) {
-      ahead += std::min(loads_.at(client).waiting_tokens,
-                        std::max<int64_t>(clock_then + request.tokens - clock, 0));
-    }
-    return clock < clock_then + request.tokens;
-  });
-  return std::min(ahead, waiting_tokens_[0]);
-}
-
-bool Scheduler::IsHopeless(const JobRequest& request, TimePoint now) const {
-  if (request.deadline == TimePoint::max() || recent_seconds_ <= 0) {
-    return false;
-  }
-  const int64_t ahead = TokensAhead(request);
-  return ahead > 0 &&
-         Forecast(ahead + request.tokens).count() >
-             kDeadlineShare * absl::ToDoubleSeconds(TimeBetween(now, request.deadline));
-}
-
-std::chrono::duration<double> Scheduler::Forecast(int64_t tokens) const {
-  return recent_seconds_ <= 0 ? std::chrono::duration<double>::max()
-                              : std::chrono::duration<double>(static_cast<double>(tokens) *
-                                                              recent_seconds_ / recent_tokens_);
-}
-
-// The time in which half of what waits will have left.
-microseconds Scheduler::RetryDelay() const {
-  if (recent_seconds_ <= 0) {
-    return kUnknownRetryDelay;
-  }
-  const double seconds = Forecast(waiting_tokens_[0] + waiting_tokens_[1]).count() / 2;
-  const double limited = std::min(seconds * 1e6, static_cast<double>(kMaxRetryDelay.count()));
-  return std::max(kMinRetryDelay, microseconds(static_cast<int64_t>(limited)));
-}
-
-Scheduler::Admission Scheduler::Admit(JobRequest request, TimePoint now) {
-  Admission admission;
-  admission.retry_delay = RetryDelay();
-  if (IsHopeless(request, now)) {
-    admission.refusal = Refusal::kDeadline;
-  } else if (admission.refusal = FindRefusal(request); admission.refusal.has_value()) {
-    const std::optional<JobId> victim = FindVictim(request, *admission.refusal);
-    if (victim.has_value() && FitsWithout(*victim, request)) {
-      admission.refusal = std::nullopt;
-      admission.displaced = victim;
-      Forget(*victim);
-      ++totals_.displaced;
-    }
-  }
-  if (admission.refusal.has_value()) {
-    ++totals_.refused[static_cast<size_t>(*admission.refusal)];
-    return admission;
-  }
-
-  ++totals_.accepted;
-  const JobId id = request.id;
-  ClientLoad& load = loads_[request.client];
-  ++load.requests;
-  load.input_tokens += request.input_tokens;
-  ++queued_[Index(request.priority)];
-  queued_tokens_ += request.input_tokens;
-  if (request.deadline != TimePoint::max()) {
-    deadlines_.insert({request.deadline, id});
-  }
-  Job& job = jobs_[id];
-  job.arrival = now;
-  job.remaining_tokens = request.tokens;
-  job.request = std::move(request);
-  StartWaiting(id, FairQueue::End::kBack);
-  return admission;
 }
 
 std::optional<JobId> Scheduler::PickFirst(TimePoint now) {
@@ -201,9 +63,14 @@ std::optional<Turn> Scheduler::Take(TimePoint now) {
     return std::nullopt;
   }
   Turn turn;
-  const bool shares = CanShare(jobs_.at(*first));
+  const Job& job = jobs_.at(*first);
+  const bool shares = CanShare(job);
+  if (shares) {
+    turn.size_tokens = waiting_work_[Index(job.request.priority)].BatchSize(job.request.share_key);
+  }
   TakeJob(*first, &turn);
   if (!shares) {
+    turn.size_tokens = turn.tokens;
     return turn;
   }
   turn.share_key = jobs_.at(*first).request.share_key;
@@ -273,12 +140,14 @@ void Scheduler::PutBack(const Turn& turn) {
     job.in_hand = false;
     if (job.waiting) {
       // It waits for its next part already.
-      waiting_tokens_[Index(job.request.priority)] += job.taken_tokens;
-      loads_[job.request.client].waiting_tokens += job.taken_tokens;
+      RemoveWork(&job);
       job.remaining_tokens += job.taken_tokens;
+      AddWork(&job);
+      UpdateDisplaceable(*id, &job);
     } else {
       StartWaiting(*id, InParts(job) ? FairQueue::End::kBack : FairQueue::End::kFront);
     }
+    UpdateCount(&job);
     QueueOf(job).Charge(job.request.client, -job.taken_tokens);
     if (InParts(job)) {
       QueueOf(job).Yield(job.request.client, job.place);
@@ -313,6 +182,17 @@ void Scheduler::Shorten(Turn* turn, size_t num_jobs) {
   }
 }
 
+void Scheduler::Correct(const Turn& turn, int64_t tokens) {
+  const auto found = jobs_.find(turn.jobs.front());
+  if (turn.jobs.size() != 1 || found == jobs_.end() || tokens <= found->second.taken_tokens) {
+    return;
+  }
+  Job& job = found->second;
+  QueueOf(job).Charge(job.request.client, tokens - job.taken_tokens);
+  job.taken_tokens = tokens;
+  UpdateCount(&job);
+}
+
 void Scheduler::Launch(const Turn& turn) {
   for (const JobId id : turn.jobs) {
     Job& job = jobs_.at(id);
@@ -322,15 +202,19 @@ void Scheduler::Launch(const Turn& turn) {
     job.in_hand = false;
     job.begun = true;
     job.yielded = false;
-    if (!job.waiting) {
+    if (job.waiting) {
+      UpdateCount(&job);
+    } else {
       Uncount(id);
     }
   }
 }
 
 void Scheduler::Continue(JobId id, int64_t tokens) {
-  jobs_.at(id).remaining_tokens = tokens;
+  Job& job = jobs_.at(id);
+  job.remaining_tokens = tokens;
   StartWaiting(id, FairQueue::End::kBack);
+  UpdateCount(&job);
 }
 
 void Scheduler::Finish(JobId id) {
@@ -356,11 +240,6 @@ std::vector<JobId> Scheduler::Expire(TimePoint now) {
     ++totals_.expired;
   }
   return expired;
-}
-
-void Scheduler::RecordForward(int64_t tokens, std::chrono::duration<double> duration) {
-  recent_tokens_ = recent_tokens_ * kForwardMemory + static_cast<double>(tokens);
-  recent_seconds_ = recent_seconds_ * kForwardMemory + duration.count();
 }
 
 bool Scheduler::WouldChange(const Turn& turn, JobId arrived) const {
@@ -390,16 +269,44 @@ TimePoint Scheduler::next_deadline() const {
   return deadlines_.empty() ? TimePoint::max() : deadlines_.begin()->first;
 }
 
+// What is in hand, or has begun, keeps its place.
+void Scheduler::UpdateDisplaceable(JobId id, Job* job) {
+  const bool displaceable = job->waiting && !job->in_hand && !job->begun;
+  if (displaceable == job->displaceable) {
+    return;
+  }
+  job->displaceable = displaceable;
+  DisplacementIndex::Client* held = &loads_.at(job->request.client).held;
+  if (displaceable) {
+    displaceable_.Add(held, job->request.priority, job->arrival, id);
+  } else {
+    displaceable_.Remove(held, job->request.priority, job->arrival, id);
+  }
+}
+
+void Scheduler::AddWork(Job* job) {
+  job->work = {CanShare(*job), job->remaining_tokens, TurnTokens(*job), job->request.device_bytes,
+               job->begun ? 0 : job->request.forecast_nanos};
+  waiting_work_[Index(job->request.priority)].Add(job->request.share_key, job->work);
+  QueueOf(*job).ChangeWaiting(job->request.client, job->work.tokens);
+  loads_[job->request.client].waiting_tokens += job->work.tokens;
+}
+
+void Scheduler::RemoveWork(Job* job) {
+  waiting_work_[Index(job->request.priority)].Remove(job->request.share_key, job->work);
+  QueueOf(*job).ChangeWaiting(job->request.client, -job->work.tokens);
+  loads_.at(job->request.client).waiting_tokens -= job->work.tokens;
+}
+
 void Scheduler::StartWaiting(JobId id, FairQueue::End end) {
   Job& job = jobs_.at(id);
   job.waiting = true;
   job.place = QueueOf(job).Add(job.request.client, id, end);
   job.waits_whole = !InParts(job);
-  const int priority = Index(job.request.priority);
-  waiting_tokens_[priority] += job.remaining_tokens;
-  ClientLoad& load = loads_[job.request.client];
-  load.waiting_tokens += job.remaining_tokens;
-  load.waiting_whole[priority] += job.waits_whole ? 1 : 0;
+  AddWork(&job);
+  ClientLoad& load = loads_.at(job.request.client);
+  load.waiting_whole[Index(job.request.priority)] += job.waits_whole ? 1 : 0;
+  UpdateDisplaceable(id, &job);
   if (job.request.priority == Priority::kLow) {
     low_arrivals_.insert({job.arrival, id});
   }
@@ -408,17 +315,30 @@ void Scheduler::StartWaiting(JobId id, FairQueue::End end) {
 void Scheduler::StopWaiting(JobId id) {
   Job& job = jobs_.at(id);
   job.waiting = false;
+  RemoveWork(&job);
   QueueOf(job).Remove(job.request.client, job.place);
-  const int priority = Index(job.request.priority);
-  waiting_tokens_[priority] -= job.remaining_tokens;
+  UpdateDisplaceable(id, &job);
   const auto load = loads_.find(job.request.client);
-  load->second.waiting_tokens -= job.remaining_tokens;
-  load->second.waiting_whole[priority] -= job.waits_whole ? 1 : 0;
+  load->second.waiting_whole[Index(job.request.priority)] -= job.waits_whole ? 1 : 0;
   if (load->second.empty()) {
     loads_.erase(load);
   }
   if (job.request.priority == Priority::kLow) {
     low_arrivals_.erase({job.arrival, id});
+  }
+}
+
+// What waits, and what was taken and may still come back.
+void Scheduler::UpdateCount(Job* job) {
+  if (!job->counted) {
+    return;
+  }
+  const int64_t in_hand = job->waiting && job->in_hand ? job->taken_tokens : 0;
+  const int64_t more = job->remaining_tokens + in_hand - job->counted_tokens;
+  if (more != 0) {
+    job->counted_tokens += more;
+    queued_tokens_ += more;
+    displaceable_.ChangeHeld(&loads_.at(job->request.client).held, 0, more);
   }
 }
 
@@ -429,10 +349,9 @@ void Scheduler::Uncount(JobId id) {
   }
   job.counted = false;
   --queued_[Index(job.request.priority)];
-  queued_tokens_ -= job.request.input_tokens;
+  queued_tokens_ -= job.counted_tokens;
   const auto load = loads_.find(job.request.client);
-  --load->second.requests;
-  load->second.input_tokens -= job.request.input_tokens;
+  displaceable_.ChangeHeld(&load->second.held, -1, -job.counted_tokens);
   if (load->second.empty()) {
     loads_.erase(load);
   }

@@ -4,6 +4,7 @@
 //   Admit     a job waits, or is refused: a full queue, or a deadline that cannot be met
 //   Take      the jobs of the next forward; Return puts them back if it will not be launched,
 //             Shorten those of them that it turns out to have no use for
+//   Correct   the forward turns out to compute more than was estimated
 //   Launch    the forward starts
 //   Continue  a job needs a further forward: its next part, or a run of what went wrong
 //   Finish    the job is answered; Cancel and Expire end those that nobody waits for
@@ -14,9 +15,13 @@
 // forward, so that it never starves. Jobs of one share key run together up to the batch limits,
 // whoever sent them; others run alone.
 //
-// A job counts against the queue's limits until its last known forward is launched. When the queue
-// is full, a job still gets in at the cost of one that has not begun: a low one for a normal one,
-// or the newest of a client that holds more of the queue than the sender would.
+// A job counts against the queue's limit of requests until its last known forward is launched, and
+// against that of tokens with those forwards alone that were not launched. When the queue is full,
+// a job still gets in at the cost of one that has not begun: a low one for a normal one, or the
+// newest of a client that holds more of the queue than the sender would.
+//
+// A job is refused for its deadline only if others wait before it, and forwards of like size, or
+// measured costs, show that the device takes too long for them at the least.
 #ifndef CORE_ENGINE_SCHEDULER_H_
 #define CORE_ENGINE_SCHEDULER_H_
 
@@ -31,8 +36,12 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
+#include "core/engine/displacement_index.h"
+#include "core/engine/drain_rates.h"
 #include "core/engine/fair_queue.h"
 #include "core/engine/types.h"
+#include "core/engine/waiting_work.h"
 
 namespace canopy {
 
@@ -45,9 +54,9 @@ struct JobRequest {
   std::string client;     // one connection
   std::string share_key;  // jobs of one key may run together; empty = alone
   Priority priority = Priority::kNormal;
-  int64_t tokens = 0;        // that the device computes for it, at most; >= 1
-  int64_t input_tokens = 0;  // what the queue's limit counts; >= 1
-  int64_t device_bytes = 0;  // that it takes on the device, estimated; >= 0
+  int64_t tokens = 0;          // that the device computes for it, estimated; >= 1
+  int64_t device_bytes = 0;    // that it takes on the device, estimated; >= 0
+  int64_t forecast_nanos = 0;  // its least time by measured costs; 0 = there are none
   TimePoint deadline = TimePoint::max();
 };
 
@@ -58,7 +67,8 @@ inline constexpr int kNumRefusals = 3;
 struct Turn {
   std::vector<JobId> jobs;  // the first decided what may join; all of one share key if several
   std::string share_key;
-  int64_t tokens = 0;  // at most, of all jobs
+  int64_t tokens = 0;       // estimated, of all jobs
+  int64_t size_tokens = 0;  // as what its time is recorded (WaitingWork::BatchSize)
   int64_t device_bytes = 0;
 };
 
@@ -69,7 +79,7 @@ class Scheduler {
     int64_t max_batch_tokens = 16'384;              // of a turn; > 0
     int64_t max_batch_bytes = int64_t{1} << 40;     // of a turn of several jobs; > 0
     int64_t max_queued_requests = 1'024;            // >= 1
-    int64_t max_queued_tokens = int64_t{16} << 20;  // input tokens; >= 1
+    int64_t max_queued_tokens = int64_t{16} << 20;  // computed tokens; >= 1
     microseconds batch_window{0};                   // how long a batch waits to fill; 0 = not
     microseconds low_priority_patience{2'000'000};  // see above; >= 0
   };
@@ -90,7 +100,7 @@ class Scheduler {
     std::array<int64_t, kNumRefusals> refused{};  // not accepted
   };
 
-  explicit Scheduler(const Options& options) : options_(options) {}
+  explicit Scheduler(const Options& options);
 
   // One job larger than the token limit still gets into an empty queue.
   Admission Admit(JobRequest request, TimePoint now);
@@ -103,6 +113,10 @@ class Scheduler {
   // Only the first `num_jobs` of the turn, at least one, will be launched: the others wait again,
   // and none joins any more.
   void Shorten(Turn* turn, size_t num_jobs);
+  // The forward of a turn of one job computes `tokens`. If they exceed what the turn was charged,
+  // the client is charged the difference. Turns of several jobs are left as they are: each job is
+  // charged what it would compute alone, whoever's tokens the forward shares.
+  void Correct(const Turn& turn, int64_t tokens);
   void Launch(const Turn& turn);
 
   // The job, which must not be waiting, needs further forwards of `tokens` in all. It shares none.
@@ -113,11 +127,12 @@ class Scheduler {
   // Ends jobs whose deadline is not after `now`, waiting or not.
   std::vector<JobId> Expire(TimePoint now);
 
-  // The device computed `tokens` in `duration`. The measure for retry delays and hopeless
-  // deadlines.
-  void RecordForward(int64_t tokens, std::chrono::duration<double> duration);
+  // The device computed the turn in `duration`. The evidence for retry delays and for deadlines
+  // that cannot be met.
+  void RecordForward(const Turn& turn, std::chrono::duration<double> duration);
 
-  // How long the device takes for `tokens`, by what was recorded lately; max = not known yet.
+  // How long the device takes for `tokens` by the mean of recent forwards of any size; max = none
+  // was recorded. A hint: nothing is refused by it.
   std::chrono::duration<double> Forecast(int64_t tokens) const;
 
   // Whether taking again would give `turn` company or let others go before its large job. A hint.
@@ -130,6 +145,7 @@ class Scheduler {
   TimePoint held_until() const { return held_until_; }
   // Jobs that count against the queue's limits.
   int64_t queued_requests(Priority priority) const { return queued_[Index(priority)]; }
+  // Tokens of their forwards that were not launched.
   int64_t queued_tokens() const { return queued_tokens_; }
   const Totals& totals() const { return totals_; }
 
@@ -144,22 +160,27 @@ class Scheduler {
     bool in_hand = false;      // taken, and neither launched nor returned
     bool yielded = false;      // let others go first; not again before it is launched
     bool waits_whole = false;  // waits, and not for a part
-    int64_t taken_tokens = 0;  // of the turn it was taken for last ...
-    int64_t taken_at = 0;      // ... and where the furthest behind stood then
+    bool displaceable = false;
+    int64_t taken_tokens = 0;    // of the turn it was taken for last ...
+    int64_t taken_at = 0;        // ... and where the furthest behind stood then
+    int64_t counted_tokens = 0;  // against the queue's limit
+    Work work;                   // what WaitingWork has of it while it waits
     FairQueue::Place place;
   };
   // What one client has in the queue.
   struct ClientLoad {
-    int64_t requests = 0;                    // counted against the limits
-    int64_t input_tokens = 0;                // likewise
+    DisplacementIndex::Client held;          // counted against the limits
     int64_t waiting_tokens = 0;              // that the device will compute for jobs that wait
     std::array<int64_t, 2> waiting_whole{};  // jobs that wait and run in one forward, by priority
-    bool empty() const { return requests == 0 && waiting_tokens == 0; }
+    bool empty() const {
+      return held.held(DisplacementIndex::Measure::kRequests) == 0 && waiting_tokens == 0;
+    }
   };
 
   static int Index(Priority priority) { return priority == Priority::kLow ? 1 : 0; }
   FairQueue& QueueOf(const Job& job) { return queues_[Index(job.request.priority)]; }
   int64_t TurnTokens(const Job& job) const;
+  bool MayShare(const JobRequest& request) const;
   bool CanShare(const Job& job) const;
   // Runs in several forwards.
   bool InParts(const Job& job) const;
@@ -167,8 +188,8 @@ class Scheduler {
   std::optional<Refusal> FindRefusal(const JobRequest& request) const;
   std::optional<JobId> FindVictim(const JobRequest& request, Refusal refusal) const;
   bool FitsWithout(JobId victim, const JobRequest& request) const;
-  bool IsHopeless(const JobRequest& request, TimePoint now) const;
-  int64_t TokensAhead(const JobRequest& request) const;
+  bool IsHopeless(const JobRequest& request, TimePoint now);
+  void MakeRoom(const JobRequest& request, Admission* admission);
   microseconds RetryDelay() const;
 
   std::optional<JobId> PickFirst(TimePoint now);
@@ -179,6 +200,10 @@ class Scheduler {
   TimePoint EarliestArrival(const Turn& turn) const;
   void StartWaiting(JobId id, FairQueue::End end);
   void StopWaiting(JobId id);
+  void UpdateDisplaceable(JobId id, Job* job);
+  void AddWork(Job* job);
+  void RemoveWork(Job* job);
+  void UpdateCount(Job* job);
   void Uncount(JobId id);
   void Forget(JobId id);
 
@@ -187,14 +212,14 @@ class Scheduler {
   std::array<FairQueue, 2> queues_;                            // by priority
   absl::btree_set<std::pair<TimePoint, JobId>> deadlines_;     // of jobs that have one
   absl::btree_set<std::pair<TimePoint, JobId>> low_arrivals_;  // of low jobs that wait
-  absl::flat_hash_map<std::string, ClientLoad> loads_;         // of clients with counted jobs
+  absl::node_hash_map<std::string, ClientLoad> loads_;         // of clients with counted jobs
   std::array<int64_t, 2> queued_{};
   int64_t queued_tokens_ = 0;
-  std::array<int64_t, 2> waiting_tokens_{};  // that the device will compute for jobs that wait
+  DisplacementIndex displaceable_;
+  std::array<WaitingWork, 2> waiting_work_;  // by priority
+  DrainRates rates_;
   bool patience_had_last_ = false;
   TimePoint held_until_ = TimePoint::max();
-  double recent_tokens_ = 0;  // of recent forwards, and how long they took
-  double recent_seconds_ = 0;
   Totals totals_;
 };
 

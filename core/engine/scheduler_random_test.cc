@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/engine/scheduler.h"
@@ -29,6 +31,7 @@ struct ModelJob {
   TimePoint arrival;
   State state = State::kWaiting;
   int64_t remaining = 0;  // tokens of forwards that were not taken
+  int64_t taken = 0;      // by the last turn
   int forwards_left = 1;
   bool more_waits = false;  // its next part waits while this one is in hand
   bool in_order = true;     // runs in one forward: goes before later jobs of its client
@@ -36,6 +39,11 @@ struct ModelJob {
   bool begun = false;
 
   bool waits() const { return state == State::kWaiting || more_waits; }
+  // What the limit of tokens counts: all that was not launched.
+  int64_t counted_tokens() const {
+    const bool part_in_hand = state == State::kTaken && more_waits;
+    return counted ? remaining + (part_in_hand ? taken : 0) : 0;
+  }
 };
 
 // One engine with one device: a turn that is planned, one that runs.
@@ -101,7 +109,9 @@ class Episode {
     request.share_key = kKeys[Draw(4)];
     request.priority = Draw(4) == 0 ? Priority::kLow : Priority::kNormal;
     request.tokens = Draw(5) == 0 ? 1 + Draw(3 * kBatchTokens) : 1 + Draw(4);
-    request.input_tokens = request.tokens + Draw(Draw(20) == 0 ? 2 * kMaxTokens : 4);
+    if (Draw(20) == 0) {
+      request.tokens += Draw(2 * kMaxTokens);
+    }
     request.device_bytes = Draw(8);
     if (Draw(3) == 0) {
       request.deadline = now_ + microseconds(1 + Draw(30));
@@ -113,7 +123,10 @@ class Episode {
     const JobRequest request = RandomRequest();
     const int64_t requests_before = CountedRequests();
     const int64_t tokens_before = CountedTokens();
+    const std::optional<JobId> victim = VictimByLinearSearch(request);
     const Scheduler::Admission admission = scheduler_.Admit(request, now_);
+    Expect(admission.refusal == Refusal::kDeadline || admission.displaced == victim,
+           "displaced another job than a linear search finds");
     if (admission.refusal.has_value()) {
       ++refused_;
       Expect(!admission.displaced.has_value(), "refused and displaced at once");
@@ -121,10 +134,11 @@ class Episode {
       Expect(*admission.refusal != Refusal::kQueuedRequests || requests_before >= kMaxRequests,
              "refused below the request limit");
       Expect(*admission.refusal != Refusal::kQueuedTokens ||
-                 tokens_before + request.input_tokens > kMaxTokens,
+                 tokens_before + request.tokens > kMaxTokens,
              "refused below the token limit");
       Expect(*admission.refusal != Refusal::kDeadline ||
-                 (request.deadline != TimePoint::max() && AnyWaits()),
+                 (request.deadline != TimePoint::max() && AnyWaits() &&
+                  recorded_ >= DrainRates::kMinSamples),
              "refused for its deadline without need");
       return;
     }
@@ -140,7 +154,7 @@ class Episode {
       Expect(victim != jobs_.end() && victim->second.state == State::kWaiting &&
                  !victim->second.begun && victim->second.counted,
              "displaced a job that does not merely wait");
-      Expect(requests_before >= kMaxRequests || tokens_before + request.input_tokens > kMaxTokens,
+      Expect(requests_before >= kMaxRequests || tokens_before + request.tokens > kMaxTokens,
              "displaced a job while there is room");
       if (victim != jobs_.end()) {
         CheckVictim(victim->second, request);
@@ -149,6 +163,45 @@ class Episode {
       ++displaced_;
     }
     jobs_[request.id] = job;
+  }
+
+  // The definition of who makes room, one job after the other.
+  std::optional<JobId> VictimByLinearSearch(const JobRequest& request) const {
+    const bool too_many = CountedRequests() >= kMaxRequests;
+    const int64_t tokens = CountedTokens();
+    if (!too_many && (tokens == 0 || tokens + request.tokens <= kMaxTokens)) {
+      return std::nullopt;
+    }
+    const auto held_by = [&](const std::string& client) {
+      int64_t held = 0;
+      for (const auto& [id, job] : jobs_) {
+        if (job.counted && job.request.client == client) {
+          held += too_many ? 1 : job.counted_tokens();
+        }
+      }
+      return held;
+    };
+    const int64_t own_held = held_by(request.client) + (too_many ? 1 : request.tokens);
+    using Rank = std::tuple<bool, int64_t, TimePoint, JobId>;
+    std::optional<Rank> victim;
+    for (const auto& [id, job] : jobs_) {
+      const bool is_lower = job.request.priority > request.priority;
+      if (job.state != State::kWaiting || job.begun || job.request.priority < request.priority) {
+        continue;
+      }
+      const int64_t held = held_by(job.request.client);
+      if (is_lower || held > own_held) {
+        const Rank rank(is_lower, held, job.arrival, id);
+        victim = victim.has_value() ? std::max(*victim, rank) : rank;
+      }
+    }
+    if (!victim.has_value()) {
+      return std::nullopt;
+    }
+    const JobId id = std::get<JobId>(*victim);
+    const int64_t others = tokens - jobs_.at(id).counted_tokens();
+    return others == 0 || others + request.tokens <= kMaxTokens ? std::make_optional(id)
+                                                                : std::nullopt;
   }
 
   void CheckVictim(const ModelJob& victim, const JobRequest& request) {
@@ -178,6 +231,7 @@ class Episode {
     for (const JobId id : turn->jobs) {
       ModelJob& job = jobs_[id];
       job.state = State::kTaken;
+      job.taken = std::min(job.remaining, kBatchTokens);
     }
     // The engine plans now; a job whose next part is known waits for it at once.
     for (const JobId id : turn->jobs) {
@@ -285,7 +339,7 @@ class Episode {
         continue;
       }
       if (job->second.more_waits) {
-        job->second.remaining += kBatchTokens;
+        job->second.remaining += job->second.taken;
         job->second.more_waits = false;
       }
       if (job->second.begun || job->second.request.tokens > kBatchTokens) {
@@ -332,7 +386,8 @@ class Episode {
     }
     now_ += microseconds(1);
     Expire();
-    scheduler_.RecordForward(running_.tokens, std::chrono::microseconds(1 + Draw(4)));
+    scheduler_.RecordForward(running_, std::chrono::microseconds(1 + Draw(4)));
+    ++recorded_;
     has_running_ = false;
     for (const JobId id : running_.jobs) {
       const auto job = jobs_.find(id);
@@ -416,7 +471,7 @@ class Episode {
   int64_t CountedTokens() const {
     int64_t tokens = 0;
     for (const auto& [id, job] : jobs_) {
-      tokens += job.counted ? job.request.input_tokens : 0;
+      tokens += job.counted_tokens();
     }
     return tokens;
   }
@@ -445,6 +500,7 @@ class Episode {
   bool has_running_ = false;
   int turns_of_patience_missed_ = 0;
   int returns_ = 0;
+  int64_t recorded_ = 0;
   int64_t launched_ = 0;
   int64_t shortened_ = 0;
   int64_t accepted_ = 0;

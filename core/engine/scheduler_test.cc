@@ -27,7 +27,6 @@ JobRequest Job(JobId id, const std::string& client, int64_t tokens,
   request.client = client;
   request.share_key = share_key;
   request.tokens = tokens;
-  request.input_tokens = tokens;
   return request;
 }
 
@@ -43,6 +42,16 @@ class SchedulerTest : public ::testing::Test {
       scheduler_ = std::make_unique<Scheduler>(options_);
     }
     return *scheduler_;
+  }
+
+  // As many forwards of one size as make evidence.
+  void Record(int64_t tokens, std::chrono::duration<double> duration,
+              int64_t forwards = DrainRates::kMinSamples) {
+    Turn turn;
+    turn.tokens = turn.size_tokens = tokens;
+    for (int64_t i = 0; i < forwards; ++i) {
+      scheduler().RecordForward(turn, duration);
+    }
   }
 
   bool Admit(const JobRequest& request) {
@@ -387,21 +396,55 @@ TEST_F(SchedulerTest, ANormalJobTakesThePlaceOfALowOne) {
   EXPECT_EQ(scheduler().Admit(Job(4, "a", 10), now_).displaced, JobId{2});
 }
 
-TEST_F(SchedulerTest, TheTokenLimitHolds) {
+TEST_F(SchedulerTest, TheTokenLimitCountsWhatWasNotLaunched) {
   options_.max_queued_tokens = 100;
-  EXPECT_TRUE(Admit(Job(1, "a", 500))) << "nothing else waits";
+  EXPECT_TRUE(Admit(Job(1, "a", 300))) << "nothing else waits";
   EXPECT_EQ(scheduler().Admit(Job(2, "a", 1), now_).refusal, Refusal::kQueuedTokens);
   const Turn turn = *scheduler().Take(now_);
-  scheduler().Continue(1, 400);
+  EXPECT_EQ(scheduler().queued_tokens(), 300) << "it may still come back";
+  scheduler().Continue(1, 200);
+  EXPECT_EQ(scheduler().queued_tokens(), 300);
   scheduler().Launch(turn);
+  EXPECT_EQ(scheduler().queued_tokens(), 200) << "what runs does not wait";
   EXPECT_FALSE(Admit(Job(3, "a", 1))) << "parts of it still wait";
-  for (int part = 0; part < 4; ++part) {
-    scheduler().Launch(*scheduler().Take(now_));
-    if (part < 3) {
-      scheduler().Continue(1, 100);
-    }
-  }
-  EXPECT_TRUE(Admit(Job(4, "a", 60)));
+  const Turn second = *scheduler().Take(now_);
+  scheduler().Continue(1, 60);
+  scheduler().Return(second);
+  EXPECT_EQ(scheduler().queued_tokens(), 160) << "the part that was called off waits again";
+  const Turn again = *scheduler().Take(now_);
+  scheduler().Continue(1, 60);
+  scheduler().Launch(again);
+  EXPECT_EQ(scheduler().queued_tokens(), 60);
+  EXPECT_TRUE(Admit(Job(4, "b", 40))) << "though the last part of the first waits";
+  EXPECT_FALSE(Admit(Job(5, "b", 1))) << "and nothing has to make room: the first has begun";
+  EXPECT_TRUE(scheduler().Cancel(1));
+  EXPECT_EQ(scheduler().queued_tokens(), 40);
+}
+
+TEST_F(SchedulerTest, AForwardThatComputesMoreThanEstimatedIsCharged) {
+  Admit(Job(1, "a", 10));
+  Admit(Job(2, "a", 10));
+  Admit(Job(3, "b", 10));
+  Admit(Job(4, "b", 10));
+  const Turn turn = *scheduler().Take(now_);
+  ASSERT_THAT(turn.jobs, ElementsAre(1));
+  scheduler().Correct(turn, 5);  // no refund: nobody is served more for a poor estimate
+  scheduler().Correct(turn, 25);
+  EXPECT_EQ(turn.tokens, 10) << "forecasts stay in the unit of estimates";
+  scheduler().Launch(turn);
+  EXPECT_THAT(RunAll(), ElementsAre(3, 4, 2)) << "b has had 20 when a has had 25";
+}
+
+TEST_F(SchedulerTest, ACorrectionIsRefundedWithItsTurn) {
+  Admit(Job(1, "a", 10));
+  Admit(Job(2, "b", 10));
+  Admit(Job(3, "b", 10));
+  const Turn turn = *scheduler().Take(now_);
+  ASSERT_THAT(turn.jobs, ElementsAre(1));
+  scheduler().Correct(turn, 25);
+  scheduler().Return(turn);
+  EXPECT_EQ(scheduler().queued_tokens(), 30);
+  EXPECT_THAT(RunAll(), ElementsAre(1, 2, 3));
 }
 
 TEST_F(SchedulerTest, AJobLargerThanTheTokenLimitMayDisplaceTheOnlyOneThatWaits) {
@@ -428,35 +471,36 @@ TEST_F(SchedulerTest, RetryDelaysFollowTheDrainRate) {
   }
   EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(100'000))
       << "nothing is known yet";
-  scheduler().RecordForward(100, std::chrono::milliseconds(50));
+  Record(1, std::chrono::hours(1));
+  EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(100'000))
+      << "small forwards say nothing about large ones";
+  Record(100, std::chrono::milliseconds(50));
   EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(250'000))
       << "half of 1,000 tokens at 2,000 a second";
-  scheduler().RecordForward(1, std::chrono::hours(1));
+  Record(100, std::chrono::hours(1), 100);
   EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(5'000'000));
 }
 
 TEST_F(SchedulerTest, ForecastsFollowRecentForwards) {
   using Seconds = std::chrono::duration<double>;
   EXPECT_EQ(scheduler().Forecast(1), Seconds::max()) << "nothing is known yet";
-  scheduler().RecordForward(100, std::chrono::milliseconds(50));
+  Record(100, std::chrono::milliseconds(50), 1);
   EXPECT_DOUBLE_EQ(scheduler().Forecast(300).count(), 0.150);
-  for (int i = 0; i < 200; ++i) {
-    scheduler().RecordForward(100, std::chrono::milliseconds(10));
-  }
+  Record(100, std::chrono::milliseconds(10), 200);
   EXPECT_NEAR(scheduler().Forecast(300).count(), 0.030, 0.001) << "the past fades";
 }
 
 TEST_F(SchedulerTest, ADeadlineThatCannotBeMetIsRefused) {
-  scheduler().RecordForward(100, std::chrono::milliseconds(100));
-  JobRequest hurried = Job(1, "a", 10);
+  Record(100, std::chrono::milliseconds(100));
+  JobRequest hurried = Job(1, "a", 100);
   hurried.deadline = now_ + std::chrono::milliseconds(1);
   EXPECT_TRUE(Admit(hurried)) << "nothing is ahead: it may try";
   for (JobId id = 2; id <= 9; ++id) {
     Admit(Job(id, "a", 100));
   }
   JobRequest late = Job(20, "a", 90);
-  late.deadline = now_ + std::chrono::milliseconds(1'200);
-  EXPECT_EQ(scheduler().Admit(late, now_).refusal, Refusal::kDeadline) << "900 ms of 1,200 x 0.75";
+  late.deadline = now_ + std::chrono::milliseconds(1'300);
+  EXPECT_EQ(scheduler().Admit(late, now_).refusal, Refusal::kDeadline) << "990 ms of 1,300 x 0.75";
   late.deadline = now_ + std::chrono::milliseconds(1'400);
   EXPECT_TRUE(Admit(late));
   JobRequest other = Job(21, "b", 10);
@@ -486,7 +530,7 @@ TEST_F(SchedulerTest, PatienceBeyondTheClockNeverEnds) {
 }
 
 TEST_F(SchedulerTest, DeadlinesAtTheEndsOfTheClockAreNeitherMixedUpNorHopeless) {
-  scheduler().RecordForward(100, std::chrono::milliseconds(100));
+  Record(100, std::chrono::milliseconds(100));
   EXPECT_TRUE(Admit(Job(1, "a", 100)));
   JobRequest far = Job(2, "a", 100);
   far.deadline = TimePoint::max() - std::chrono::nanoseconds(1);
@@ -495,6 +539,71 @@ TEST_F(SchedulerTest, DeadlinesAtTheEndsOfTheClockAreNeitherMixedUpNorHopeless) 
   past.deadline = TimePoint::min();
   EXPECT_EQ(scheduler().Admit(past, now_).refusal, Refusal::kDeadline);
   EXPECT_THAT(scheduler().Expire(now_), IsEmpty());
+}
+
+TEST_F(SchedulerTest, NoDeadlineIsRefusedOnEvidenceOfAnotherSizeOrTooLittleOfIt) {
+  options_.max_batch_tokens = 10'000;
+  const auto refuses = [this](JobId id) {
+    JobRequest late = Job(id, "a", 1'000);
+    late.deadline = now_ + std::chrono::milliseconds(10);
+    return !Admit(late);
+  };
+  for (JobId id = 1; id <= 9; ++id) {
+    Admit(Job(id, "a", 1'000));
+  }
+  Record(10, std::chrono::milliseconds(100), 500);
+  EXPECT_FALSE(refuses(101)) << "small forwards cost more a token";
+  Record(8'000, std::chrono::milliseconds(5'000), 500);
+  EXPECT_FALSE(refuses(102)) << "eight times as large";
+  Record(1'000, std::chrono::milliseconds(100), DrainRates::kMinSamples - 1);
+  EXPECT_FALSE(refuses(103)) << "too few";
+  Record(1'000, std::chrono::milliseconds(100), 1);
+  EXPECT_TRUE(refuses(104));
+  Record(10, std::chrono::milliseconds(1), DrainRates::kStaleAfterForwards);
+  EXPECT_FALSE(refuses(105)) << "nothing was seen of this size for long";
+}
+
+TEST_F(SchedulerTest, MeasuredCostsAreEvidenceBeforeTheFirstForward) {
+  const auto job = [](JobId id) {
+    JobRequest request = Job(id, "a", 100);
+    request.forecast_nanos = 50'000'000;
+    return request;
+  };
+  for (JobId id = 1; id <= 9; ++id) {
+    Admit(job(id));
+  }
+  JobRequest late = job(20);
+  late.deadline = now_ + std::chrono::milliseconds(660);
+  EXPECT_EQ(scheduler().Admit(late, now_).refusal, Refusal::kDeadline) << "500 ms of 660 x 0.75";
+  late.deadline = now_ + std::chrono::milliseconds(670);
+  EXPECT_TRUE(Admit(late));
+  Record(100, std::chrono::milliseconds(1));
+  late.id = 21;
+  late.deadline = now_ + std::chrono::milliseconds(20);
+  EXPECT_TRUE(Admit(late)) << "what was seen counts more than what was forecast";
+}
+
+// Shared forwards have the size of all that waits together.
+TEST_F(SchedulerTest, SmallJobsThatRunTogetherAreNotJudgedByOneThatRanAlone) {
+  options_.max_batch_tokens = 10'000;
+  Record(10, std::chrono::milliseconds(10), 100);
+  const auto refuses = [this](JobId id, const std::string& key) {
+    JobRequest job = Job(id, "a", 10, key);
+    job.deadline = now_ + std::chrono::milliseconds(500);
+    return !Admit(job);
+  };
+  for (JobId id = 1; id <= 100; ++id) {
+    EXPECT_FALSE(refuses(id, "key")) << id;
+  }
+  EXPECT_FALSE(refuses(201, "key"));
+  // Each alone, they take a second.
+  scheduler_ = nullptr;
+  Record(10, std::chrono::milliseconds(10), 100);
+  JobId refused = 0;
+  for (JobId id = 1; id <= 100 && refused == 0; ++id) {
+    refused = refuses(id, "") ? id : 0;
+  }
+  EXPECT_EQ(refused, 38) << "37 x 10 ms fit 500 ms x 0.75";
 }
 
 TEST_F(SchedulerTest, WhatNobodyWaitsForIsNotTaken) {
