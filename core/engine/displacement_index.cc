@@ -1,55 +1,72 @@
 #include "core/engine/displacement_index.h"
 
-#include <cstddef>
-
 namespace canopy {
+namespace {
 
-DisplacementIndex::Entry DisplacementIndex::EntryOf(const Client& client, size_t priority,
-                                                    size_t measure) const {
-  return {client.held_[measure], *client.jobs_[priority].rbegin()};
-}
+// Bounds the work of one call.
+constexpr size_t kMaxChanged = 64;
 
-void DisplacementIndex::Enlist(const Client& client, size_t priority) {
-  if (!client.jobs_[priority].empty()) {
-    for (size_t measure = 0; measure < 2; ++measure) {
-      order_[priority][measure].insert(EntryOf(client, priority, measure));
-    }
+}  // namespace
+
+void DisplacementIndex::NoteChange(Client* client) {
+  changed_.insert(client);
+  if (changed_.size() > kMaxChanged) {
+    UpdateAll();
   }
 }
 
-void DisplacementIndex::Delist(const Client& client, size_t priority) {
-  if (!client.jobs_[priority].empty()) {
-    for (size_t measure = 0; measure < 2; ++measure) {
-      order_[priority][measure].erase(EntryOf(client, priority, measure));
+void DisplacementIndex::UpdateAll() {
+  for (Client* client : changed_) {
+    Update(client);
+  }
+  changed_.clear();
+}
+
+void DisplacementIndex::Update(Client* client) {
+  for (size_t priority = 0; priority < 2; ++priority) {
+    std::optional<Client::Listed> now;
+    if (const auto& jobs = client->jobs_[priority]; !jobs.empty()) {
+      now = Client::Listed{client->held_, *jobs.rbegin()};
     }
+    std::optional<Client::Listed>& listed = client->listed_[priority];
+    if (now == listed) {
+      continue;
+    }
+    for (size_t measure = 0; measure < 2; ++measure) {
+      if (listed.has_value()) {
+        order_[priority][measure].erase({listed->held[measure], listed->newest});
+      }
+      if (now.has_value()) {
+        order_[priority][measure].insert({now->held[measure], now->newest});
+      }
+    }
+    listed = now;
   }
 }
 
 void DisplacementIndex::ChangeHeld(Client* client, int64_t requests, int64_t tokens) {
-  for (size_t priority = 0; priority < 2; ++priority) {
-    Delist(*client, priority);
-  }
   client->held_[static_cast<size_t>(Measure::kRequests)] += requests;
   client->held_[static_cast<size_t>(Measure::kTokens)] += tokens;
-  for (size_t priority = 0; priority < 2; ++priority) {
-    Enlist(*client, priority);
-  }
+  NoteChange(client);
 }
 
 void DisplacementIndex::Add(Client* client, Priority priority, TimePoint arrival, JobId id) {
-  Delist(*client, Index(priority));
   client->jobs_[Index(priority)].insert({arrival, id});
-  Enlist(*client, Index(priority));
+  NoteChange(client);
 }
 
 void DisplacementIndex::Remove(Client* client, Priority priority, TimePoint arrival, JobId id) {
-  Delist(*client, Index(priority));
   client->jobs_[Index(priority)].erase({arrival, id});
-  Enlist(*client, Index(priority));
+  NoteChange(client);
 }
 
-std::optional<JobId> DisplacementIndex::Find(Priority priority, Measure measure,
-                                             int64_t own_held) const {
+void DisplacementIndex::Forget(Client* client) {
+  Update(client);
+  changed_.erase(client);
+}
+
+std::optional<JobId> DisplacementIndex::Find(Priority priority, Measure measure, int64_t own_held) {
+  UpdateAll();
   const auto& of_measure = [this, measure](Priority of) -> const absl::btree_set<Entry>& {
     return order_[Index(of)][static_cast<size_t>(measure)];
   };

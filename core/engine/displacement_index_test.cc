@@ -45,15 +45,26 @@ std::optional<JobId> FindByLinearSearch(
   return found.has_value() ? std::make_optional(std::get<JobId>(*found)) : std::nullopt;
 }
 
+// A client that holds nothing goes, and another comes, maybe to the same address.
+void ReplaceIdleClient(const std::map<JobId, Listed>& jobs, DisplacementIndex& index,
+                       std::unique_ptr<DisplacementIndex::Client>& client, int number) {
+  const bool has_jobs = std::any_of(
+      jobs.begin(), jobs.end(), [number](const auto& job) { return job.second.client == number; });
+  if (!has_jobs) {
+    index.Forget(client.get());
+    client = std::make_unique<DisplacementIndex::Client>();
+  }
+}
+
 TEST(DisplacementIndex, FindsWhatALinearSearchFinds) {
   int found = 0;
-  for (uint32_t seed = 1; seed <= 200; ++seed) {
+  for (uint32_t seed = 1; seed <= 600; ++seed) {
     SCOPED_TRACE(seed);
     std::minstd_rand random(seed);
     const auto draw = [&random](int64_t below) { return static_cast<int64_t>(random() % below); };
     DisplacementIndex index;
     std::vector<std::unique_ptr<DisplacementIndex::Client>> clients;
-    const int64_t num_clients = 1 + draw(6);
+    const int64_t num_clients = seed % 10 == 0 ? 200 : 1 + draw(6);
     for (int64_t i = 0; i < num_clients; ++i) {
       clients.push_back(std::make_unique<DisplacementIndex::Client>());
     }
@@ -76,6 +87,13 @@ TEST(DisplacementIndex, FindsWhatALinearSearchFinds) {
         jobs.erase(gone);
       } else {
         index.ChangeHeld(clients[draw(num_clients)].get(), draw(5) - 2, draw(50) - 20);
+      }
+      if (draw(4) != 0) {
+        continue;  // several changes before the next question
+      }
+      if (draw(8) == 0) {
+        const auto number = static_cast<int>(draw(num_clients));
+        ReplaceIdleClient(jobs, index, clients[number], number);
       }
       for (const Priority priority : {Priority::kNormal, Priority::kLow}) {
         for (const Measure measure : {Measure::kRequests, Measure::kTokens}) {

@@ -8,6 +8,8 @@ namespace {
 // Idle clients whose clock is ahead of the present are remembered up to this many: one connection a
 // request would otherwise fill memory in a long busy time.
 constexpr size_t kMaxIdleClients = 4096;
+// Clients are indexed again when somebody asks what is ahead, or when so many have changed.
+constexpr size_t kMaxChanged = 64;
 
 }  // namespace
 
@@ -24,7 +26,7 @@ FairQueue::Place FairQueue::Add(const std::string& client_name, JobId job, End e
   }
   if (client->jobs.empty() || front) {
     client->clock = std::max(client->clock, present_);
-    changed_.insert(client.get());
+    NoteChange(client.get());
     client->turn = front ? --first_turn_ : next_turn_++;
   }
   const Place place = client->jobs.insert(front ? client->jobs.begin() : client->jobs.end(), job);
@@ -96,18 +98,29 @@ int64_t FairQueue::ClockOf(const std::string& client_name) const {
 void FairQueue::ChangeWaiting(const std::string& client_name, int64_t change) {
   Client* client = clients_.at(client_name).get();
   client->waiting_tokens += change;
-  changed_.insert(client);
+  NoteChange(client);
 }
 
 int64_t FairQueue::TokensAhead(const std::string& client_name, int64_t tokens) {
-  for (Client* client : changed_) {
-    Index(client);
-  }
-  changed_.clear();
+  IndexAll();
   const auto own = clients_.find(client_name);
   const int64_t own_tokens = own == clients_.end() ? 0 : own->second->waiting_tokens;
   const int64_t clock_then = ClockOf(client_name) + own_tokens + tokens;
   return starts_.Below(clock_then) - ends_.Below(clock_then);
+}
+
+void FairQueue::NoteChange(Client* client) {
+  changed_.insert(client);
+  if (changed_.size() > kMaxChanged) {
+    IndexAll();
+  }
+}
+
+void FairQueue::IndexAll() {
+  for (Client* client : changed_) {
+    Index(client);
+  }
+  changed_.clear();
 }
 
 void FairQueue::Index(Client* client) {
@@ -134,7 +147,7 @@ void FairQueue::Charge(const std::string& client_name, int64_t tokens) {
     order_.erase(client);
   }
   client->clock += tokens;
-  changed_.insert(client);
+  NoteChange(client);
   if (tokens > 0) {
     client->turn = next_turn_++;
   }

@@ -82,6 +82,8 @@ class FairQueue {
 
   using Clients = absl::flat_hash_map<std::string, std::unique_ptr<Client>>;
 
+  void NoteChange(Client* client);
+  void IndexAll();
   void Index(Client* client);
   void Forget(Clients::iterator client);
   void ForgetIdle();

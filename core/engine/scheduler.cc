@@ -320,9 +320,7 @@ void Scheduler::StopWaiting(JobId id) {
   UpdateDisplaceable(id, &job);
   const auto load = loads_.find(job.request.client);
   load->second.waiting_whole[Index(job.request.priority)] -= job.waits_whole ? 1 : 0;
-  if (load->second.empty()) {
-    loads_.erase(load);
-  }
+  ForgetIfIdle(job.request.client);
   if (job.request.priority == Priority::kLow) {
     low_arrivals_.erase({job.arrival, id});
   }
@@ -352,7 +350,13 @@ void Scheduler::Uncount(JobId id) {
   queued_tokens_ -= job.counted_tokens;
   const auto load = loads_.find(job.request.client);
   displaceable_.ChangeHeld(&load->second.held, -1, -job.counted_tokens);
+  ForgetIfIdle(job.request.client);
+}
+
+void Scheduler::ForgetIfIdle(const std::string& client) {
+  const auto load = loads_.find(client);
   if (load->second.empty()) {
+    displaceable_.Forget(&load->second.held);
     loads_.erase(load);
   }
 }

@@ -186,7 +186,7 @@ class Scheduler {
   bool InParts(const Job& job) const;
 
   std::optional<Refusal> FindRefusal(const JobRequest& request) const;
-  std::optional<JobId> FindVictim(const JobRequest& request, Refusal refusal) const;
+  std::optional<JobId> FindVictim(const JobRequest& request, Refusal refusal);
   bool FitsWithout(JobId victim, const JobRequest& request) const;
   bool IsHopeless(const JobRequest& request, TimePoint now);
   void MakeRoom(const JobRequest& request, Admission* admission);
@@ -204,6 +204,7 @@ class Scheduler {
   void AddWork(Job* job);
   void RemoveWork(Job* job);
   void UpdateCount(Job* job);
+  void ForgetIfIdle(const std::string& client);
   void Uncount(JobId id);
   void Forget(JobId id);
 

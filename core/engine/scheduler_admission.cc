@@ -35,7 +35,7 @@ std::optional<Refusal> Scheduler::FindRefusal(const JobRequest& request) const {
   return std::nullopt;
 }
 
-std::optional<JobId> Scheduler::FindVictim(const JobRequest& request, Refusal refusal) const {
+std::optional<JobId> Scheduler::FindVictim(const JobRequest& request, Refusal refusal) {
   const DisplacementIndex::Measure measure = MeasureOf(refusal);
   const auto own = loads_.find(request.client);
   const int64_t held = own == loads_.end() ? 0 : own->second.held.held(measure);

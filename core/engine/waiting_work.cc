@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/numeric/bits.h"
+
 namespace canopy {
 namespace {
 
@@ -32,14 +34,17 @@ int64_t WaitingWork::BatchSize(const std::string& share_key) const {
 }
 
 void WaitingWork::ChangeClass(int size_class, const Sum& sum, int sign) {
-  by_class_[size_class].tokens += sign * sum.tokens;
-  by_class_[size_class].forecast_nanos += sign * sum.forecast_nanos;
+  Sum& of_class = by_class_[size_class];
+  of_class.tokens += sign * sum.tokens;
+  of_class.forecast_nanos += sign * sum.forecast_nanos;
+  const uint64_t bit = uint64_t{1} << static_cast<unsigned>(size_class);
+  occupied_ = of_class.tokens > 0 ? occupied_ | bit : occupied_ & ~bit;
 }
 
 void WaitingWork::Change(const std::string& share_key, const Work& work, int sign) {
   tokens_ += sign * work.tokens;
   if (!work.shares) {
-    Add(work, sign, &by_class_[SizeClass(work.forward_tokens)]);
+    ChangeClass(SizeClass(work.forward_tokens), {work.tokens, work.forecast_nanos, 0}, sign);
     return;
   }
   const auto group = by_key_.try_emplace(share_key).first;
@@ -62,12 +67,15 @@ double WaitingWork::SecondsPerToken(int size_class, const Sum& sum, const DrainR
 }
 
 double WaitingWork::LeastSeconds(int64_t tokens, const DrainRates& rates) const {
+  if (tokens == 0) {
+    return 0;
+  }
   std::array<std::pair<double, int64_t>, kNumSizeClasses> costs;  // seconds a token, tokens
   auto* end = costs.begin();
-  for (int size_class = 0; size_class < kNumSizeClasses; ++size_class) {
-    if (const Sum& sum = by_class_[size_class]; sum.tokens > 0) {
-      *end++ = {SecondsPerToken(size_class, sum, rates), sum.tokens};
-    }
+  for (uint64_t left = occupied_; left != 0; left &= left - 1) {
+    const int size_class = absl::countr_zero(left);
+    const Sum& sum = by_class_[size_class];
+    *end++ = {SecondsPerToken(size_class, sum, rates), sum.tokens};
   }
   std::sort(costs.begin(), end);
   double seconds = 0;

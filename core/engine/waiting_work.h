@@ -66,6 +66,7 @@ class WaitingWork {
   const int64_t max_batch_bytes_;
   int64_t tokens_ = 0;
   std::array<Sum, kNumSizeClasses> by_class_;
+  uint64_t occupied_ = 0;                         // a bit for each class with work
   absl::flat_hash_map<std::string, Sum> by_key_;  // of keys under which something waits
 };
 

@@ -94,6 +94,11 @@ void BM_AdmitWithADeadline(benchmark::State& state) {
   for (int64_t i = 0; i < clients; ++i) {
     scheduler.Admit(Request(next++, std::to_string(i)), kNow);
   }
+  Turn turn;
+  turn.tokens = turn.size_tokens = 100;
+  for (int i = 0; i < 10; ++i) {
+    scheduler.RecordForward(turn, std::chrono::nanoseconds(1));
+  }
   for (auto _ : state) {
     JobRequest request = Request(next++, "new");
     request.deadline = kNow + std::chrono::seconds(10);
