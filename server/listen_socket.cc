@@ -62,10 +62,6 @@ int BoundPort(int fd) {
                    : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-bool IsExhausted(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ListenSocket>> ListenSocket::Open(const std::string& address) {
@@ -114,12 +110,20 @@ int ListenSocket::Accept() {
     if (ready > 0 && pollers[0].revents != 0) {
       return -1;
     }
-    const int connection = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int connection = TryAccept();
     if (connection >= 0) {
       return connection;
     }
     exhausted = IsExhausted(errno);
   }
+}
+
+int ListenSocket::TryAccept() {
+  return accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+bool ListenSocket::IsExhausted(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
 void ListenSocket::Stop() {

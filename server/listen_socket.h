@@ -25,8 +25,15 @@ class ListenSocket {
   // Waits for a connection and returns its non-blocking descriptor, which the caller owns; -1 once
   // Stop was called. Where descriptors or memory have run out, it tries again ten times a second.
   int Accept();
-  // Lets every Accept, now and later, return -1.
+  // Returns a connection that waits, as Accept does, or -1 with errno if there is none. Does not
+  // wait.
+  int TryAccept();
+  // Returns whether `error`, an errno of TryAccept, says that descriptors or memory have run out.
+  // The socket stays readable then, so that polling it would not wait.
+  static bool IsExhausted(int error);
+  // Lets every Accept, now and later, return -1, and makes stop_fd() readable.
   void Stop();
+  int stop_fd() const { return stop_fd_; }
 
  private:
   ListenSocket(int fd, int stop_fd, std::string address);

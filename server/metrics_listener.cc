@@ -1,17 +1,27 @@
 #include "server/metrics_listener.h"
 
-#include <unistd.h>
-
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "core/base/status_macros.h"
-#include "server/http_exchange.h"
 
 namespace canopy::server {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr char kPath[] = "/metrics";
-constexpr int kNumThreads = 4;
+constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
+// Connections that are accepted before the others get their turn.
+constexpr int kMaxAcceptedAtOnce = 16;
+constexpr std::chrono::milliseconds kExhaustedPause{100};
+
+// What precedes the connections in pollers_.
+constexpr size_t kStop = 0;
+constexpr size_t kListen = 1;
+constexpr size_t kFirstConnection = 2;
 
 }  // namespace
 
@@ -24,24 +34,93 @@ absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
 
 MetricsListener::MetricsListener(std::unique_ptr<ListenSocket> socket,
                                  std::function<std::string()> render)
-    : socket_(std::move(socket)), render_(std::move(render)) {
-  for (int i = 0; i < kNumThreads; ++i) {
-    threads_.emplace_back([this] { Loop(); });
-  }
-}
+    : socket_(std::move(socket)), page_{kPath, kContentType, std::move(render)}, thread_([this] {
+        Loop();
+      }) {}
 
 MetricsListener::~MetricsListener() {
   socket_->Stop();
-  for (std::thread& thread : threads_) {
-    thread.join();
-  }
+  thread_.join();
 }
 
 void MetricsListener::Loop() {
-  for (int fd = socket_->Accept(); fd >= 0; fd = socket_->Accept()) {
-    AnswerHttp(fd, kPath, render_);
-    close(fd);
+  while (Wait()) {
+    AdvanceConnections();
+    AcceptConnections();
   }
+  connections_.clear();
+}
+
+bool MetricsListener::Wait() {
+  const auto now = Clock::now();
+  auto wake_at = is_exhausted_ ? now + kExhaustedPause : Clock::time_point::max();
+  pollers_.assign(kFirstConnection, pollfd{});
+  pollers_[kStop] = {socket_->stop_fd(), POLLIN, 0};
+  // poll ignores negative descriptors.
+  pollers_[kListen] = {is_exhausted_ ? -1 : socket_->fd(), POLLIN, 0};
+  for (const auto& connection : connections_) {
+    pollers_.push_back({connection->fd(), connection->events(), 0});
+    wake_at = std::min(wake_at, connection->deadline());
+  }
+  int timeout_ms = -1;
+  if (wake_at != Clock::time_point::max()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(wake_at - now);
+    timeout_ms = static_cast<int>(std::max<int64_t>(left.count(), 0));
+  }
+  if (poll(pollers_.data(), pollers_.size(), timeout_ms) < 0) {
+    // Interrupted: nothing is known of any descriptor.
+    for (pollfd& poller : pollers_) {
+      poller.revents = 0;
+    }
+  }
+  return pollers_[kStop].revents == 0;
+}
+
+void MetricsListener::AdvanceConnections() {
+  const auto now = Clock::now();
+  auto next = connections_.begin();
+  for (size_t i = kFirstConnection; i < pollers_.size(); ++i) {
+    const auto connection = next++;
+    const bool is_ready = pollers_[i].revents != 0;
+    if (!is_ready && now < (*connection)->deadline()) {
+      continue;
+    }
+    if (!(*connection)->Advance(now)) {
+      connections_.erase(connection);
+    } else if (is_ready) {
+      connections_.splice(connections_.end(), connections_, connection);
+    }
+  }
+}
+
+void MetricsListener::AcceptConnections() {
+  const bool was_exhausted = std::exchange(is_exhausted_, false);
+  if (pollers_[kListen].revents == 0 && !was_exhausted) {
+    return;
+  }
+  for (int i = 0; i < kMaxAcceptedAtOnce; ++i) {
+    const int fd = socket_->TryAccept();
+    if (fd < 0) {
+      is_exhausted_ = ListenSocket::IsExhausted(errno);
+      return;
+    }
+    MakeRoom();
+    const auto now = Clock::now();
+    auto connection = std::make_unique<HttpConnection>(fd, &page_, now);
+    // Its request has often arrived with it.
+    if (connection->Advance(now)) {
+      connections_.push_back(std::move(connection));
+    }
+  }
+}
+
+void MetricsListener::MakeRoom() {
+  if (connections_.size() < kMaxConnections) {
+    return;
+  }
+  const auto idle = std::find_if(connections_.begin(), connections_.end(),
+                                 [](const auto& connection) { return connection->idle(); });
+  connections_.erase(idle == connections_.end() ? connections_.begin() : idle);
 }
 
 }  // namespace canopy::server

@@ -1,27 +1,35 @@
-// GET /metrics over plain HTTP/1.1, for Prometheus.
-//
-// prometheus-cpp's own exposer cannot start beside CUDA: its web server asks for threads of 100 KiB
-// stack, and cuBLASLt's thread-local storage alone takes 94 KiB of that.
+// GET /metrics over plain HTTP/1.1, for Prometheus. docs/adr/0008-metrics-listener.md says why no
+// packaged HTTP server does this.
 #ifndef SERVER_METRICS_LISTENER_H_
 #define SERVER_METRICS_LISTENER_H_
 
+#include <poll.h>
+
+#include <cstddef>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/http_connection.h"
 #include "server/listen_socket.h"
 
 namespace canopy::server {
 
-// Answers one request a connection. A few threads serve, so that a scraper that hangs, for at most
-// two seconds, leaves others their turn. Thread-safe; the destructor stops and joins.
+// One thread serves all connections and never waits for one of them, so that clients that are
+// silent, slow or many delay no scrape. Thread-safe; the destructor closes the connections, stops
+// and joins.
 class MetricsListener {
  public:
-  // `render` gives the page and is called from several threads. UNAVAILABLE when HOST:PORT cannot
-  // be bound.
+  // The most connections that are kept open. A new one beyond them ends the one that has been idle
+  // for longest, or the oldest if none is idle.
+  static constexpr size_t kMaxConnections = 128;
+
+  // `render` gives the page and is called from the listener's thread. UNAVAILABLE when HOST:PORT
+  // cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsListener>> Start(
       const std::string& address, std::function<std::string()> render);
   ~MetricsListener();
@@ -34,10 +42,20 @@ class MetricsListener {
  private:
   MetricsListener(std::unique_ptr<ListenSocket> socket, std::function<std::string()> render);
   void Loop();
+  // Waits until something can be done: the stop, the listening socket, then the connections.
+  // Returns false once the listener is to stop.
+  bool Wait();
+  void AdvanceConnections();
+  void AcceptConnections();
+  void MakeRoom();
 
   const std::unique_ptr<ListenSocket> socket_;
-  const std::function<std::string()> render_;
-  std::vector<std::thread> threads_;  // last: they use everything above
+  const HttpPage page_;
+  // All below belong to the thread. The connection that was used last is at the back.
+  std::list<std::unique_ptr<HttpConnection>> connections_;
+  std::vector<pollfd> pollers_;
+  bool is_exhausted_ = false;  // no descriptor is left for a connection that waits
+  std::thread thread_;         // last: it uses everything above
 };
 
 }  // namespace canopy::server

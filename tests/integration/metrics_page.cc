@@ -49,7 +49,7 @@ std::string Http(const std::string& address, const std::string& request) {
 }
 
 std::string Scrape(const std::string& address) {
-  return Http(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  return Http(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
 }
 
 void AwaitMetric(const std::string& address, const std::string& series, double value) {

@@ -11,7 +11,7 @@ inline constexpr char kQueuedRequests[] = "canopy_queued_requests{priority=\"nor
 // The value of one line of the metrics page; -1 = there is none.
 double MetricValue(const std::string& page, const std::string& series);
 
-// What an HTTP server on loopback answers to `request`.
+// What an HTTP server on loopback answers to `request`, which must have it close the connection.
 std::string Http(const std::string& address, const std::string& request);
 
 std::string Scrape(const std::string& address);
