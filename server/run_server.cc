@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include "absl/time/time.h"
 #include "core/base/logging.h"
 #include "core/base/status_macros.h"
+#include "core/base/whole_file.h"
 #include "server/connection_acceptor.h"
 #include "server/grpc_log.h"
 #include "server/server_options.h"
@@ -51,14 +51,10 @@ absl::Status CheckWorkingFolder() {
              : absl::OkStatus();
 }
 
-// Through a rename, so that a reader never sees half of it.
 absl::Status WritePortFile(const std::string& path, const std::string& address) {
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  std::ofstream file(temporary);
-  file << address.substr(address.rfind(':') + 1) << "\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--port_file: cannot write '", path, "'"));
+  const std::string port = address.substr(address.rfind(':') + 1) + "\n";
+  if (const absl::Status written = WriteWholeFile(path, port); !written.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--port_file: ", written.message()));
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "client/cli/flags.h"
 #include "client/cli/folder_fingerprint.h"
 #include "client/cli/model_table.h"
+#include "client/cli/output_file.h"
 #include "client/cli/request_flags.h"
 #include "client/cli/score_table.h"
 #include "client/cli/terminal_text.h"
@@ -77,10 +78,8 @@ class Session {
       return Refuse(response.status());
     }
     if (request.svg()) {
-      std::ofstream file(svg_file, std::ios::binary);
-      file << response->svg() << std::flush;
-      if (!file) {
-        return Fail(kUsage, absl::StrCat("cannot write --svg file '", svg_file, "'"));
+      if (absl::Status status = WriteOutputFile(svg_file, response->svg()); !status.ok()) {
+        return Fail(kUsage, absl::StrCat("--svg: ", status.message()));
       }
     }
     return Print(AsJson() ? ExplainResponseToJson(*response) + "\n"

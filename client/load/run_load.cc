@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/flag_reader.h"
+#include "client/cli/output_file.h"
 #include "client/cli/terminal_text.h"
 #include "client/client.h"
 #include "client/load/expected_answers.h"
@@ -259,12 +260,11 @@ class Program {
       streams_.out << text << std::flush;
       return static_cast<bool>(streams_.out);
     }
-    std::ofstream file(path, std::ios::binary);
-    file << text << std::flush;
-    if (!file) {
-      Fail(kLoadUsage, absl::StrCat("cannot write --", flag, " file '", path, "'"));
+    const absl::Status written = WriteOutputFile(path, text);
+    if (!written.ok()) {
+      Fail(kLoadUsage, absl::StrCat("--", flag, ": ", written.message()));
     }
-    return static_cast<bool>(file);
+    return written.ok();
   }
 
   LoadExit Report(const LoadResult& result, bool found) {
@@ -273,16 +273,17 @@ class Program {
     if (json_file != "-") {
       streams_.out << context_.load << "\n\n" << ReportText(result, context_) << std::flush;
     }
-    const bool written = Write("json", json_file, ReportJson(result, context_)) &&
-                         Write("csv", absl::GetFlag(FLAGS_csv), ReportCsv(result)) &&
-                         Write("html", absl::GetFlag(FLAGS_html), ReportHtml(result, context_));
+    // One that cannot be written does not cost the others.
+    const bool has_json = Write("json", json_file, ReportJson(result, context_));
+    const bool has_csv = Write("csv", absl::GetFlag(FLAGS_csv), ReportCsv(result));
+    const bool has_html = Write("html", absl::GetFlag(FLAGS_html), ReportHtml(result, context_));
     if (const absl::Status totals = result.CheckTotals(); !totals.ok()) {
       return Fail(kLoadWrong, totals.message());
     }
     if (!result.wrong_answers.empty()) {
       return Fail(kLoadWrong, absl::StrCat("wrong answer: ", result.wrong_answers[0]));
     }
-    if (!written) {
+    if (!has_json || !has_csv || !has_html) {
       return kLoadUsage;
     }
     if (const VictimCounts& victims = result.victims; victims.ended > 0) {

@@ -31,7 +31,9 @@ struct ModelRoutes {
 
 // Takes the costs from the file when it has them for every backend that may run. Otherwise the
 // reference policy goes without, and the measured one has them measured and written there. Where
-// nothing is measured, all backends are warmed up. Errors as of its parts.
+// nothing is measured, all backends are warmed up. A file that cannot be read or written is a
+// warning in the log; one that holds something else is INVALID_ARGUMENT. Other errors as of its
+// parts.
 absl::StatusOr<ModelRoutes> SetUpModelRoutes(ModelRunner& runner,
                                              const ModelRoutesOptions& options);
 

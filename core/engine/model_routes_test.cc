@@ -1,5 +1,9 @@
 #include "core/engine/model_routes.h"
 
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -72,6 +76,30 @@ TEST_F(ModelRoutesTest, TheFileSparesTheSecondMeasurement) {
   EXPECT_EQ(SetUpRoutes(/*fused_supported=*/true)->costs, nullptr);
   options_.policy = Policy::kMeasured;
   EXPECT_EQ(SetUpRoutes(/*fused_supported=*/true)->costs->backends.size(), 4U);
+}
+
+// What cannot be a cache, or cannot be kept, costs a measurement and not the start.
+TEST_F(ModelRoutesTest, AFileThatCannotBeUsedIsMeasuredWithout) {
+  options_.policy = Policy::kMeasured;
+  const std::string pipe = folder_.Join("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string huge = folder_.Write("huge.json", "");
+  std::filesystem::resize_file(huge, uint64_t{1} << 40);
+  for (const std::string& file :
+       {folder_.Join("no/such/costs.json"), folder_.Join("."), pipe, huge, std::string("/dev/zero"),
+        std::string("/dev/null"), std::string("/proc/costs.json")}) {
+    options_.costs_file = file;
+    const auto routes = SetUpRoutes();
+    ASSERT_TRUE(routes.ok()) << file << ": " << routes.status();
+    ASSERT_NE(routes->costs, nullptr) << file;
+    EXPECT_EQ(routes->costs->backends.size(), 3U);
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_EQ(std::filesystem::file_size(huge), uint64_t{1} << 40);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  // A reference server does not mind either.
+  options_.policy = Policy::kReference;
+  EXPECT_TRUE(SetUpRoutes().ok());
 }
 
 TEST_F(ModelRoutesTest, AFileOfSomethingElseStopsTheStart) {

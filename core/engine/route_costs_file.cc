@@ -1,19 +1,32 @@
 #include "core/engine/route_costs_file.h"
 
-#include <cstdio>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "core/base/status_macros.h"
+#include "core/base/whole_file.h"
+#include "core/model/file_copy.h"
 #include "core/model/strict_json.h"
 
 namespace canopy {
 namespace {
 
 using nlohmann::json;
+
+constexpr size_t kMaxFileBytes = size_t{4} << 20;
+// An entry has about 1 KiB: the file stays far below kMaxFileBytes however many weights it sees.
+constexpr size_t kMaxEntries = 256;
+// An update takes milliseconds.
+constexpr absl::Duration kLockTimeout = absl::Seconds(5);
 
 constexpr Backend kBackends[] = {Backend::kPath, Backend::kDense, Backend::kSegmented,
                                  Backend::kFused};
@@ -32,11 +45,20 @@ absl::Status NotOurs(const std::string& path, absl::string_view what) {
       absl::StrCat("route costs '", path, "': ", what, "; remove the file to measure again"));
 }
 
+absl::Status Unusable(const std::string& path, absl::string_view what) {
+  return absl::FailedPreconditionError(absl::StrCat("route costs '", path, "': ", what));
+}
+
 json KeyToJson(const RouteCostsKey& key) {
   return {{"device", key.device},
           {"dtype", key.dtype},
           {"fingerprint", key.fingerprint},
           {"build", key.build}};
+}
+
+absl::Status CannotWrite(const std::string& path, const absl::Status& status) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("route costs '", path, "': cannot be written: ", status.message()));
 }
 
 bool HasKey(const json& entry, const RouteCostsKey& key) {
@@ -49,15 +71,39 @@ bool HasKey(const json& entry, const RouteCostsKey& key) {
   return true;
 }
 
+// Nothing if there is no such file.
+absl::StatusOr<std::optional<std::string>> ReadText(const std::string& path) {
+  const absl::StatusOr<RegularFile> file = OpenRegularFile(path);
+  if (absl::IsNotFound(file.status())) {
+    return std::nullopt;
+  }
+  if (!file.ok()) {
+    return Unusable(path, file.status().message());
+  }
+  const absl::Cleanup close_it = [&file] { close(file->descriptor); };
+  if (file->size > kMaxFileBytes) {
+    return Unusable(path, absl::StrCat(file->size, " bytes exceed the ", kMaxFileBytes,
+                                       " of a file of route costs"));
+  }
+  std::string text(file->size, '\0');
+  size_t num_read = 0;
+  while (num_read < text.size()) {
+    const ssize_t size = read(file->descriptor, &text[num_read], text.size() - num_read);
+    if (size == 0 || (size < 0 && errno != EINTR)) {
+      return Unusable(path, "cannot be read");
+    }
+    num_read += static_cast<size_t>(std::max<ssize_t>(size, 0));
+  }
+  return text;
+}
+
 // The whole document, an empty one without a file.
 absl::StatusOr<json> ReadDocument(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
+  CANOPY_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadText(path));
+  if (!text.has_value()) {
     return json{{"entries", json::array()}};
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  absl::StatusOr<json> document = ParseStrictJson(text.str(), {});
+  absl::StatusOr<json> document = ParseStrictJson(*text, {});
   if (!document.ok()) {
     return NotOurs(path, document.status().message());
   }
@@ -125,6 +171,11 @@ absl::StatusOr<RouteCosts> ReadRouteCosts(const std::string& path, const RouteCo
 
 absl::Status WriteRouteCosts(const std::string& path, const RouteCostsKey& key,
                              const RouteCosts& costs) {
+  // Servers of one host add their entries one after the other, or each would lose the others'.
+  const auto lock = FolderLock::Acquire(path, kLockTimeout);
+  if (!lock.ok()) {
+    return CannotWrite(path, lock.status());
+  }
   CANOPY_ASSIGN_OR_RETURN(json document, ReadDocument(path));
   json entries = json::array();
   for (const json& entry : document["entries"]) {
@@ -132,19 +183,16 @@ absl::Status WriteRouteCosts(const std::string& path, const RouteCostsKey& key,
       entries.push_back(entry);
     }
   }
+  // The oldest come first.
+  while (entries.size() >= kMaxEntries) {
+    entries.erase(entries.begin());
+  }
   json added = KeyToJson(key);
   added["costs"] = CostsToJson(costs);
   entries.push_back(std::move(added));
   document["entries"] = std::move(entries);
-  // Through a rename, so that a reader never sees half of it.
-  const std::string temporary = path + ".tmp";
-  std::ofstream file(temporary);
-  file << document.dump(1) << "\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("route costs '", path, "': cannot be written"));
-  }
-  return absl::OkStatus();
+  const absl::Status written = WriteWholeFile(path, document.dump(1) + "\n");
+  return written.ok() ? written : CannotWrite(path, written);
 }
 
 }  // namespace canopy

@@ -23,11 +23,13 @@ struct RouteCostsKey {
 };
 
 // NOT_FOUND when there is no such file or no entry in it of this key; INVALID_ARGUMENT, naming the
-// file, when it holds something else.
+// file, when it holds something else; FAILED_PRECONDITION, naming it too, when it is a pipe, a
+// device or a folder, is too large or cannot be read. Does not wait for anything.
 absl::StatusOr<RouteCosts> ReadRouteCosts(const std::string& path, const RouteCostsKey& key);
 
-// Adds the entry or replaces the one of the same key. INVALID_ARGUMENT, naming the file, when it
-// cannot be written or holds something else.
+// Adds the entry or replaces the one of the same key; of very many, the oldest is dropped. Several
+// processes may do so at once. INVALID_ARGUMENT, naming the file, when it cannot be written or
+// holds something else; otherwise errors as of ReadRouteCosts.
 absl::Status WriteRouteCosts(const std::string& path, const RouteCostsKey& key,
                              const RouteCosts& costs);
 

@@ -1,8 +1,14 @@
 #include "core/engine/route_costs_file.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "core/model/test_files.h"
 #include "gtest/gtest.h"
 
@@ -51,6 +57,57 @@ TEST(RouteCostsFileTest, EveryPartOfTheKeyCounts) {
     other.*part += "x";
     EXPECT_TRUE(absl::IsNotFound(ReadRouteCosts(path, other).status()));
   }
+}
+
+// As servers of one host do when they start together.
+TEST(RouteCostsFileTest, SimultaneousUpdatesAllRemainAndLeaveNothingElse) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Join("costs.json");
+  constexpr int kWriters = 16;
+  std::vector<pid_t> children;
+  for (int i = 0; i < kWriters; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      RouteCostsKey key = kKey;
+      key.fingerprint = absl::StrCat("weights ", i);
+      _exit(WriteRouteCosts(path, key, kCosts).ok() && WriteRouteCosts(path, key, kCosts).ok() ? 0
+                                                                                               : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  for (int i = 0; i < kWriters; ++i) {
+    RouteCostsKey key = kKey;
+    key.fingerprint = absl::StrCat("weights ", i);
+    const auto costs = ReadRouteCosts(path, key);
+    EXPECT_TRUE(costs.ok()) << costs.status();
+  }
+  int num_files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.Join("."))) {
+    EXPECT_EQ(entry.path().filename(), "costs.json");
+    ++num_files;
+  }
+  EXPECT_EQ(num_files, 1);
+}
+
+TEST(RouteCostsFileTest, OfVeryManyEntriesTheNewestAreKept) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Join("costs.json");
+  RouteCostsKey key = kKey;
+  for (int i = 0; i < 300; ++i) {
+    key.fingerprint = absl::StrCat(i);
+    ASSERT_TRUE(WriteRouteCosts(path, key, kCosts).ok());
+  }
+  EXPECT_TRUE(ReadRouteCosts(path, key).ok());
+  key.fingerprint = "44";
+  EXPECT_TRUE(ReadRouteCosts(path, key).ok());
+  key.fingerprint = "43";
+  EXPECT_TRUE(absl::IsNotFound(ReadRouteCosts(path, key).status()));
+  EXPECT_LT(std::filesystem::file_size(path), 1 << 20);
 }
 
 TEST(RouteCostsFileTest, RefusesWhatItHasNotWritten) {

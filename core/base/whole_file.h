@@ -1,0 +1,47 @@
+// Files that are written as a whole and updated by several processes: reports, ports, caches.
+#ifndef CORE_BASE_WHOLE_FILE_H_
+#define CORE_BASE_WHOLE_FILE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace canopy {
+
+// Makes `text` the content of the file at `path`, which need not exist. Readers, and whoever looks
+// after a crash, find the old content or the new one and never a part: the bytes are written to a
+// file of their own in the same folder, brought to the disk, and renamed. That file is removed
+// again if anything fails. A symbolic link is followed, and the mode of an existing file is kept.
+//
+// What is not a regular file, such as /dev/stdout or a pipe, is never replaced: it is written to.
+// A pipe that nobody reads is an error rather than a reason to wait.
+//
+// Returns the error of the failed system call, with the path.
+absl::Status WriteWholeFile(const std::string& path, absl::string_view text);
+
+// Keeps others that lock the same folder waiting, threads and processes of this host, until it is
+// destroyed or its process ends. It leaves nothing in the folder.
+class FolderLock {
+ public:
+  // Waits until the folder of the file at `path` is free. DEADLINE_EXCEEDED if that takes longer
+  // than `timeout`; the error of a failed system call otherwise. Some network file systems have no
+  // such locks: there it returns without one, and the last of two simultaneous updates remains.
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Acquire(const std::string& path,
+                                                             absl::Duration timeout);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  explicit FolderLock(int fd) : fd_(fd) {}
+
+  const int fd_;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_BASE_WHOLE_FILE_H_
