@@ -1,5 +1,6 @@
 #include "server/connection_acceptor.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -27,10 +28,31 @@ bool IsScarce(int fd) {
 
 constexpr absl::Duration kClosePollInterval = absl::Milliseconds(1);
 
-// No other socket has it; 0 = closed.
-ino_t InodeOf(int fd) {
+// Returns what tells the socket of `fd` from every other one, or 0 if `fd` is no open file. A
+// descriptor's number says nothing: the system gives it to the next file that is opened.
+uint64_t IdentityOf(int fd) {
+  uint64_t cookie = 0;
+  socklen_t size = sizeof(cookie);
+  if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0) {
+    return cookie;
+  }
+  // Sandboxes that have no cookies still number their sockets.
   struct stat file {};
   return fstat(fd, &file) == 0 ? file.st_ino : 0;
+}
+
+// Sends the end of the stream on the connection that `fd` was when its identity was taken, if it is
+// still open. Works on a duplicate: between the check and the shutdown gRPC may close `fd`, and
+// another thread may get its number, but the duplicate stays what was checked.
+void ShutdownWrites(int fd, uint64_t identity) {
+  const int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own_fd < 0) {
+    return;
+  }
+  if (IdentityOf(own_fd) == identity) {
+    (void)shutdown(own_fd, SHUT_WR);
+  }
+  close(own_fd);
 }
 
 }  // namespace
@@ -65,12 +87,12 @@ void ConnectionAcceptor::Stop() {
 void ConnectionAcceptor::EndConnections(std::chrono::steady_clock::time_point deadline) {
   const auto forget_closed = [this] {
     absl::erase_if(connections_,
-                   [](const auto& entry) { return InodeOf(entry.first) != entry.second; });
+                   [](const auto& entry) { return IdentityOf(entry.first) != entry.second; });
   };
-  forget_closed();
-  for (const auto& [fd, inode] : connections_) {
-    (void)shutdown(fd, SHUT_WR);
+  for (const auto& [fd, identity] : connections_) {
+    ShutdownWrites(fd, identity);
   }
+  forget_closed();
   while (!connections_.empty() && std::chrono::steady_clock::now() < deadline) {
     absl::SleepFor(kClosePollInterval);
     forget_closed();
@@ -89,7 +111,7 @@ void ConnectionAcceptor::Loop() {
     // Small answers must not wait for an acknowledgement; gRPC sets this on its own sockets only.
     const int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    connections_[fd] = InodeOf(fd);
+    connections_[fd] = IdentityOf(fd);
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.listener_fd = socket_->fd();
     connection.fd = fd;

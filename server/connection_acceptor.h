@@ -5,9 +5,8 @@
 #ifndef SERVER_CONNECTION_ACCEPTOR_H_
 #define SERVER_CONNECTION_ACCEPTOR_H_
 
-#include <sys/types.h>
-
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -52,9 +51,10 @@ class ConnectionAcceptor {
   std::unique_ptr<ListenSocket> socket_;  // null once stopped
   const std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> sink_;
   const std::function<void()> refused_;
-  // By descriptor, which gRPC owns and may have closed: it is still the same socket while it has
-  // this inode. The thread's until it has ended.
-  absl::flat_hash_map<int, ino_t> connections_;
+  // Each connection's identity by its descriptor. gRPC owns the descriptor and may have closed it:
+  // the number is still the same connection while it has this identity. Belongs to the thread until
+  // that has ended.
+  absl::flat_hash_map<int, uint64_t> connections_;
   std::thread thread_;  // last: it uses everything above
 };
 
