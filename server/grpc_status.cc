@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <random>
+#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
@@ -23,6 +24,10 @@ namespace {
 
 constexpr absl::string_view kTypeUrlPrefix = "type.googleapis.com/";
 constexpr size_t kMaxQuotedBytes = 128;
+
+// Payloads that stay in this process.
+constexpr char kLogFieldKey[] = "canopy/log_field";
+constexpr char kLogReasonKey[] = "canopy/log_reason";
 
 // The two enums number their codes alike.
 static_assert(static_cast<int>(absl::StatusCode::kCancelled) == grpc::StatusCode::CANCELLED);
@@ -59,12 +64,23 @@ bool IsContractCode(absl::StatusCode code) {
 std::string LogInternalError(const absl::Status& status) {
   static absl::Mutex mutex(absl::kConstInit);
   static auto* const last_id = new std::string();
-  absl::MutexLock lock(&mutex);
+  static const auto is_known = +[](std::string* last) { return !last->empty(); };
   const std::string id = NewId();
-  if (LogError("internal_error", {{"id", id}, {"error", status.ToString()}})) {
+  const bool written = LogError("internal_error", {{"id", id}, {"error", status.ToString()}});
+  absl::MutexLock lock(&mutex);
+  if (written) {
     *last_id = id;
+  } else {
+    // A line is left out only after others were let in, and the first of those may still be on its
+    // way.
+    mutex.Await(absl::Condition(is_known, last_id));
   }
   return *last_id;
+}
+
+std::string PayloadText(const absl::Status& status, absl::string_view key) {
+  const auto payload = status.GetPayload(key);
+  return payload.has_value() ? std::string(*payload) : std::string();
 }
 
 WireError InternalError(const absl::Status& status) {
@@ -108,16 +124,23 @@ absl::Status WithDetail(absl::Status status, const google::protobuf::MessageLite
   return status;
 }
 
+absl::Status WithLogDetail(absl::Status status, absl::string_view field, absl::string_view reason) {
+  status.SetPayload(kLogFieldKey, absl::Cord(field));
+  status.SetPayload(kLogReasonKey, absl::Cord(reason));
+  return status;
+}
+
 absl::Status UnknownModelError(absl::string_view name, absl::Span<const std::string> loaded) {
   const std::string quoted = QuotedForError(name);
   google::rpc::ResourceInfo resource;
   resource.set_resource_type("canopy.v1.Model");
   resource.set_resource_name(quoted);
   resource.set_description("no model of this name is loaded");
-  return WithDetail(
+  absl::Status error = WithDetail(
       absl::NotFoundError(absl::StrCat("model: \"", quoted,
                                        "\" is not loaded; loaded: ", absl::StrJoin(loaded, ", "))),
       resource);
+  return WithLogDetail(std::move(error), "model", absl::StrCat("not loaded: ", quoted));
 }
 
 std::string QuotedForError(absl::string_view text) {
@@ -157,6 +180,8 @@ WireError ToWireError(const absl::Status& status) {
   } else if (status.code() == absl::StatusCode::kResourceExhausted) {
     error.retry_pushback_ms = "-1";
   }
+  error.log_field = PayloadText(status, kLogFieldKey);
+  error.log_reason = PayloadText(status, kLogReasonKey);
   error.reason = ErrorReason(status);
   if (!error.reason.empty()) {
     google::rpc::ErrorInfo info;

@@ -27,6 +27,11 @@ inline constexpr char kErrorDomain[] = "canopy.v1";
 // `status` with a google.rpc detail message that ToWireError passes on.
 absl::Status WithDetail(absl::Status status, const google::protobuf::MessageLite& detail);
 
+// `status` with what its log line says of the part of the request that is wrong: the field's path,
+// and the reason in words. Neither is sent to the client, and `reason` must hold no contents of a
+// request: no tokens, prompts or ids of candidates.
+absl::Status WithLogDetail(absl::Status status, absl::string_view field, absl::string_view reason);
+
 // NOT_FOUND with google.rpc.ResourceInfo for a model that is not among the `loaded` ones.
 absl::Status UnknownModelError(absl::string_view name, absl::Span<const std::string> loaded);
 
@@ -40,6 +45,8 @@ struct WireError {
   grpc::Status status;
   std::string reason;       // as ErrorReason gives it; '' = none
   std::string internal_id;  // in the log line of an INTERNAL error; '' for others
+  std::string log_field;    // as WithLogDetail had them; '' = none
+  std::string log_reason;
   // Value of the trailer grpc-retry-pushback-ms: a delay, or "-1" = a retry is of no use.
   std::optional<std::string> retry_pushback_ms;
 };

@@ -276,7 +276,7 @@ class QuestionDecoder {
     while (IsToken(Raw64At(raw64, first))) {
       ++first;
     }
-    Violate(field, OutsideVocabulary(static_cast<int64_t>(Raw64At(raw64, first)), first));
+    ViolateVocabulary(field, static_cast<int64_t>(Raw64At(raw64, first)), first);
     return true;
   }
 
@@ -291,9 +291,11 @@ class QuestionDecoder {
            static_cast<int64_t>(token) < limits_.vocab_size;
   }
 
-  std::string OutsideVocabulary(int64_t token, size_t index) const {
-    return absl::StrCat("token ", token, " at index ", index, " is outside the vocabulary of ",
-                        limits_.vocab_size);
+  // The client is told which token it is, and the log is not.
+  void ViolateVocabulary(absl::string_view field, int64_t token, size_t index) {
+    const std::string what =
+        absl::StrCat(" at index ", index, " is outside the vocabulary of ", limits_.vocab_size);
+    Violate(field, absl::StrCat("token ", token, what), absl::StrCat("a token", what));
   }
 
   void CheckVocabulary(const TokenSpan& span, absl::string_view field) {
@@ -308,7 +310,7 @@ class QuestionDecoder {
     }
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (static_cast<uint32_t>(tokens[i]) >= limits_.vocab_size) {
-        Violate(field, OutsideVocabulary(tokens[i], i));
+        ViolateVocabulary(field, tokens[i], i);
         return;
       }
     }
@@ -332,11 +334,12 @@ class QuestionDecoder {
   }
 
   // `field` is below the current question, or below the current candidate for kCandidateTokens.
-  void Violate(absl::string_view field, std::string description) {
+  // `log_description` as Violation has it.
+  void Violate(absl::string_view field, std::string description, std::string log_description = "") {
     if (violations_->full()) {
       return;
     }
-    violations_->Add(PlaceOf(field), std::move(description));
+    violations_->Add(PlaceOf(field), std::move(description), std::move(log_description));
   }
 
   std::string PlaceOf(absl::string_view field) const {

@@ -14,12 +14,6 @@ namespace {
 // Fields that FindRequestId looks at.
 constexpr int kMaxFields = 8;
 
-// Not longer than a line may show; the logger escapes what is left.
-std::string CappedId(absl::string_view id) {
-  return id.size() <= kMaxLoggedIdBytes ? std::string(id)
-                                        : absl::StrCat(id.substr(0, kMaxLoggedIdBytes), "...");
-}
-
 void AddScored(const ScoreObservation& scored, std::vector<LogField>* fields) {
   if (scored.model != nullptr) {
     fields->emplace_back("model", scored.model->name);
@@ -52,6 +46,11 @@ void AddScored(const ScoreObservation& scored, std::vector<LogField>* fields) {
 void AddError(const WireError& error, std::vector<LogField>* fields) {
   if (!error.reason.empty()) {
     fields->emplace_back("reason", error.reason);
+  } else if (!error.log_reason.empty()) {
+    fields->emplace_back("reason", BoundedForLog(error.log_reason));
+  }
+  if (!error.log_field.empty()) {
+    fields->emplace_back("field", BoundedForLog(error.log_field));
   }
   if (!error.internal_id.empty()) {
     fields->emplace_back("error_id", error.internal_id);
@@ -77,10 +76,10 @@ std::vector<LogField> RequestFields(const RequestRecord& record, const WireError
                                     absl::string_view id) {
   std::vector<LogField> fields = {{"method", MethodName(record.method)},
                                   {"code", CodeName(error.status.error_code())},
-                                  {"request_id", CappedId(id)}};
+                                  {"request_id", BoundedForLog(id)}};
   AddError(error, &fields);
   AddTrace(record.traceparent, &fields);
-  fields.emplace_back("peer", record.peer);
+  fields.emplace_back("peer", BoundedForLog(record.peer));
   if (record.scored != nullptr) {
     AddScored(*record.scored, &fields);
   }
@@ -121,7 +120,7 @@ void RequestLog::WriteStreamEnd(const StreamRecord& record, const WireError& err
   std::vector<LogField> fields = {{"code", CodeName(error.status.error_code())}};
   AddError(error, &fields);
   AddTrace(record.traceparent, &fields);
-  fields.emplace_back("peer", record.peer);
+  fields.emplace_back("peer", BoundedForLog(record.peer));
   fields.emplace_back("requests", record.requests);
   fields.emplace_back("total_ms", record.total_ms);
   if (error.status.ok()) {

@@ -4,7 +4,6 @@
 #ifndef SERVER_REQUEST_LOG_H_
 #define SERVER_REQUEST_LOG_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,9 +17,6 @@ namespace canopy::server {
 
 // Which answers get a line.
 enum class LogRequests { kNone, kErrors, kAll };
-
-// Bytes of a client's request_id that a line shows.
-inline constexpr size_t kMaxLoggedIdBytes = 128;
 
 // Trailer with the id that the server made for a request that came without one and was logged.
 inline constexpr char kRequestIdTrailer[] = "canopy-request-id";

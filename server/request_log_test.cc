@@ -1,6 +1,7 @@
 #include "server/request_log.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "core/base/status_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/violations.h"
 
 namespace canopy::server {
 namespace {
@@ -59,6 +61,45 @@ TEST(RequestLogTest, NamesTheReasonOfARefusalAndNotItsText) {
   EXPECT_THAT(line, HasSubstr("code=FAILED_PRECONDITION"));
   EXPECT_THAT(line, HasSubstr("reason=POLICY_UNAVAILABLE"));
   EXPECT_THAT(line, Not(HasSubstr("secret")));
+}
+
+TEST(RequestLogTest, ARequestThatIsWrongHasTheFieldAndWhy) {
+  Violations violations;
+  violations.Add("questions[3].candidates[7].tokens", "2100 tokens exceed max_path_tokens 2048");
+  violations.Add("outputs", "another");
+  EXPECT_THAT(Line({}, violations.ToStatus()),
+              HasSubstr("code=INVALID_ARGUMENT request_id=\"\" "
+                        "reason=\"2100 tokens exceed max_path_tokens 2048\" "
+                        "field=questions[3].candidates[7].tokens "));
+  const std::vector<std::string> loaded = {"demo"};
+  EXPECT_THAT(
+      Line({}, UnknownModelError("nobody", loaded)),
+      HasSubstr("code=NOT_FOUND request_id=\"\" reason=\"not loaded: nobody\" field=model "));
+}
+
+TEST(RequestLogTest, NoTokenOfARequestIsLogged) {
+  Violations violations;
+  violations.Add("questions[0].prefix", "token 31337 at index 2 is outside the vocabulary of 1000",
+                 "a token at index 2 is outside the vocabulary of 1000");
+  const absl::Status status = violations.ToStatus();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("31337")) << "the client is told";
+  EXPECT_THAT(Line({}, status), Not(HasSubstr("31337")));
+  EXPECT_THAT(Line({}, status), HasSubstr("a token at index 2 is outside the vocabulary"));
+}
+
+// Whatever part of a line a client chooses.
+TEST(RequestLogTest, TextsFromOutsideAreCutAndEscaped) {
+  const std::string large(15'000, '\n');
+  Violations violations;
+  violations.Add(large, large);
+  RequestRecord record;
+  record.request_id = large;
+  record.traceparent = large;
+  record.peer = large;
+  // Each byte becomes six.
+  EXPECT_LT(Line(record, violations.ToStatus()).size(), 4 * (6 * 128) + 300);
+  const std::vector<std::string> loaded = {"demo"};
+  EXPECT_LT(Line(record, UnknownModelError(large, loaded)).size(), 4 * (6 * 128) + 300);
 }
 
 TEST(RequestLogTest, AnInternalErrorHasTheIdThatTheClientGets) {

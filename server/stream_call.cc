@@ -261,12 +261,16 @@ void StreamCall::OnDrain() {
 
 void StreamCall::OnDone() {
   context_.gate.RemoveDrainWatcher(this);
+  int64_t requests = 0;
+  WireError end;
   {
-    // Whoever called Finish may still hold it.
+    // The thread that called Finish may still hold the mutex.
     absl::MutexLock lock(&mutex_);
-    context_.request_log.WriteStreamEnd(
-        {traceparent_, caller_.client, requests_, total_.ElapsedMs()}, end_);
+    requests = requests_;
+    end = std::move(end_);
   }
+  context_.request_log.WriteStreamEnd({traceparent_, caller_.client, requests, total_.ElapsedMs()},
+                                      end);
   if (entered_) {
     context_.gate.Leave();
   }

@@ -19,7 +19,9 @@ absl::Status Violations::ToStatus(absl::StatusCode code) const {
     entry->set_description(violation.description);
     absl::StrAppend(&text, text.empty() ? "" : "; ", violation.field, ": ", violation.description);
   }
-  return WithDetail(absl::Status(code, text), bad_request);
+  const Violation& first = list_.front();
+  return WithLogDetail(WithDetail(absl::Status(code, text), bad_request), first.field,
+                       first.log_description.empty() ? first.description : first.log_description);
 }
 
 }  // namespace canopy::server

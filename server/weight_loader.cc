@@ -52,18 +52,23 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Load(
                           FindLoadedModel(engine_, request.model));
   const Stopwatch loading;
   const std::string name = served->name;
-  LogInfo("weights_loading", {{"model", name}, {"version", served->version + 1}});
+  const std::string folder = BoundedForLog(request.source);
+  LogInfo("weights_loading",
+          {{"model", name}, {"folder", folder}, {"version", served->version + 1}});
   DeviceTurns turns;
   absl::StatusOr<std::shared_ptr<const ModelInfo>> loaded =
       Replace(request, std::move(served), check_wanted, &turns);
   if (!loaded.ok()) {
-    LogWarning("weights_refused", {{"model", name},
-                                   {"code", absl::StatusCodeToString(loaded.status().code())},
-                                   {"error", std::string(loaded.status().message())},
-                                   {"ms", loading.ElapsedMs()}});
+    LogWarning("weights_refused",
+               {{"model", name},
+                {"folder", folder},
+                {"code", absl::StatusCodeToString(loaded.status().code())},
+                {"error", BoundedForLog(loaded.status().message(), kMaxStatusMessageBytes)},
+                {"ms", loading.ElapsedMs()}});
     return ToContract(loaded.status());
   }
   LogInfo("weights_serving", {{"model", name},
+                              {"folder", folder},
                               {"version", (*loaded)->version},
                               {"fingerprint", (*loaded)->fingerprint},
                               {"ms", loading.ElapsedMs()},

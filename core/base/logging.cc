@@ -164,6 +164,11 @@ LogField::LogField(absl::string_view key, double value)
   quoted_ = value_.find_first_of("ni") != std::string::npos;
 }
 
+std::string BoundedForLog(absl::string_view text, size_t max_bytes) {
+  return text.size() <= max_bytes ? std::string(text)
+                                  : absl::StrCat(text.substr(0, max_bytes), "...");
+}
+
 void SetLogLimit(int32_t lines_per_second) {
   g_lines_per_second.store(lines_per_second, std::memory_order_relaxed);
 }

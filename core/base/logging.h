@@ -9,6 +9,7 @@
 #ifndef CORE_BASE_LOGGING_H_
 #define CORE_BASE_LOGGING_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -53,7 +54,16 @@ void SetLogLimit(int32_t lines_per_second);
 // Lines that the limit left out since the start.
 int64_t LogLinesLeftOut();
 
-// Whether the line was written.
+// The longest part of a text from outside this process that a line shows: ids of clients, names of
+// folders that they ask for, gRPC's complaints about their bytes.
+inline constexpr size_t kMaxForeignTextBytes = 128;
+
+// Returns `text`, or its first `max_bytes` bytes and "..." if it is longer. The logger escapes what
+// is left.
+std::string BoundedForLog(absl::string_view text, size_t max_bytes = kMaxForeignTextBytes);
+
+// Writing blocks while whoever reads stderr does not: never call these with a mutex held that
+// requests need. Returns whether the line was written.
 bool LogInfo(absl::string_view event, absl::Span<const LogField> fields = {});
 bool LogWarning(absl::string_view event, absl::Span<const LogField> fields = {});
 bool LogError(absl::string_view event, absl::Span<const LogField> fields = {});

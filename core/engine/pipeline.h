@@ -103,11 +103,13 @@ class Pipeline {
   DeviceWork* TakeWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunWork(DeviceWork* work) ABSL_LOCKS_EXCLUDED(mutex_);
   void Run(Planned* planned);
-  void Settle(const Job& job, absl::StatusOr<JobRun::Progress> progress, std::vector<Ended>* ended)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the route of a job that it ends with a result.
+  std::optional<Route> Settle(const Job& job, absl::StatusOr<JobRun::Progress> progress,
+                              std::vector<Ended>* ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Restart(JobId id, std::shared_ptr<Pass> pass) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteHealth(const absl::Status& status);
-  void LogFallbackOnce(const Route& route);
+  // Without the lock: whoever reads the log may be slow.
+  void LogFallbackOnce(const Route& route) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Ends a job that nobody waits for any more, or that lost its place.
   void EndEarly(JobId id, absl::Status status, std::vector<Ended>* ended)

@@ -1,6 +1,7 @@
 // The device thread: forwards, what they leave for their jobs, and other work between them.
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -145,25 +146,29 @@ void Pipeline::Run(Planned* planned) {
     absl::StatusOr<JobRun::Progress> progress = job.run->Absorb(forward, i, output, device_ms);
     NoteHealth(progress.status());
     std::vector<Ended> ended;
+    std::optional<Route> answered;
     {
       MutexLock lock(&mutex_);
-      Settle(job, std::move(progress), &ended);
+      answered = Settle(job, std::move(progress), &ended);
     }
     Deliver(std::move(ended));
+    if (answered.has_value()) {
+      LogFallbackOnce(*answered);
+    }
   }
   planned->jobs.clear();
   MutexLock lock(&mutex_);
   running_ = false;
 }
 
-void Pipeline::Settle(const Job& job, absl::StatusOr<JobRun::Progress> progress,
-                      std::vector<Ended>* ended) {
+std::optional<Route> Pipeline::Settle(const Job& job, absl::StatusOr<JobRun::Progress> progress,
+                                      std::vector<Ended>* ended) {
   if (!jobs_.contains(job.id)) {
-    return;
+    return std::nullopt;
   }
   if (!progress.ok()) {
     End(job.id, std::move(progress).status(), ended);
-    return;
+    return std::nullopt;
   }
   switch (*progress) {
     case JobRun::Progress::kMoreParts:
@@ -173,11 +178,12 @@ void Pipeline::Settle(const Job& job, absl::StatusOr<JobRun::Progress> progress,
       break;
     case JobRun::Progress::kDone: {
       ScoreResult result = job.run->TakeResult();
-      LogFallbackOnce(result.route);
+      const Route route = result.route;
       End(job.id, std::move(result), ended);
-      break;
+      return route;
     }
   }
+  return std::nullopt;
 }
 
 void Pipeline::Restart(JobId id, std::shared_ptr<Pass> pass) {

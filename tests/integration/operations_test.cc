@@ -244,6 +244,35 @@ TEST(RequestLogTest, ErrorsHaveALineByDefaultAndTheIdThatTheClientGot) {
   EXPECT_EQ(made_id.size(), 16);
 }
 
+// What an operator needs to tell a client what it does wrong; on a stream too.
+TEST(RequestLogTest, ARefusedRequestNamesTheFieldAndNotTheTokens) {
+  v1::ScoreRequest outside = SmallRequest("r-1");
+  AddQuestion(&outside, {901}, {{902}, {4'000'000'000}});
+  v1::ScoreRequest empty = SmallRequest("r-2");
+  empty.clear_questions();
+  const auto lines = LinesOf({"request_refused"}, [&] {
+    TestServer server;
+    v1::ScoreResponse response;
+    EXPECT_FALSE(server.Score(outside, &response).ok());
+    grpc::ClientContext context;
+    SetTestDeadline(&context);
+    const auto stream = server.stub().ScoreStream(&context);
+    stream->Write(empty);
+    EXPECT_TRUE(stream->Read(&response));
+    EXPECT_TRUE(response.has_error());
+    stream->WritesDone();
+    EXPECT_TRUE(Succeeded(stream->Finish()));
+  });
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_EQ(lines[0]["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(lines[0]["field"], "questions[1].candidates[1].tokens");
+  EXPECT_THAT(lines[0]["reason"].get<std::string>(), HasSubstr("outside the vocabulary of"));
+  EXPECT_THAT(lines[0].dump(), Not(HasSubstr("4000000000")));
+  EXPECT_THAT(lines[0].dump(), Not(HasSubstr("-294967296")));
+  EXPECT_EQ(lines[1]["field"], "questions");
+  EXPECT_EQ(lines[1]["reason"], "a request needs at least one question");
+}
+
 TEST(RequestLogTest, EachRequestOfAStreamHasALine) {
   server::ServerOptions options = FakeServerOptions();
   options.log_requests = server::LogRequests::kAll;

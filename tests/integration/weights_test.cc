@@ -164,6 +164,20 @@ TEST_F(WeightsTest, TheLogSaysWhichTurnOnTheDeviceWasTheLongest) {
   EXPECT_THAT(log, HasSubstr("longest_turn=long\n"));
 }
 
+TEST_F(WeightsTest, TheLogNamesTheFolderWhateverBecomesOfIt) {
+  Write("step-2", FingerprintOf(2));
+  const std::string hostile = "\n" + std::string(200, 'y');
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(Succeeded(Load("step-2")));
+  EXPECT_EQ(Load(hostile).error_code(), Code::NOT_FOUND);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("weights_loading model=reward folder=step-2 version=2\n"));
+  EXPECT_THAT(log, HasSubstr("weights_serving model=reward folder=step-2 version=2 "));
+  const std::string cut = "folder=\"\\u000a" + std::string(127, 'y') + "...\" ";
+  EXPECT_THAT(log, HasSubstr("weights_loading model=reward " + cut));
+  EXPECT_THAT(log, HasSubstr("weights_refused model=reward " + cut));
+}
+
 TEST_F(WeightsTest, WhatFailsLeavesTheOldWeightsServing) {
   root_.Write("file", "no folder");
   for (const char* fault :
