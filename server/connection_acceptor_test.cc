@@ -6,8 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -57,10 +59,9 @@ class ConnectionAcceptorTest : public ::testing::Test {
   ConnectionAcceptorTest()
       : acceptor_(*ListenSocket::Open("127.0.0.1:0"), std::make_unique<ToSink>(&sink_), nullptr) {}
 
-  int Connect() {
+  static int Connect(const std::string& address) {
     int port = 0;
-    EXPECT_TRUE(
-        absl::SimpleAtoi(acceptor_.address().substr(acceptor_.address().rfind(':') + 1), &port));
+    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
@@ -81,7 +82,7 @@ class ConnectionAcceptorTest : public ::testing::Test {
 };
 
 TEST_F(ConnectionAcceptorTest, EndsOpenConnectionsAndWaitsForThem) {
-  const int client = Connect();
+  const int client = Connect(acceptor_.address());
   const int server = sink_.Await(1)[0];
   acceptor_.Stop();
   const auto begin = Clock::now();
@@ -95,7 +96,7 @@ TEST_F(ConnectionAcceptorTest, EndsOpenConnectionsAndWaitsForThem) {
 }
 
 TEST_F(ConnectionAcceptorTest, ANumberThatIsAnothersNowIsLeftAlone) {
-  const int client = Connect();
+  const int client = Connect(acceptor_.address());
   const int server = sink_.Await(1)[0];
   int others[2] = {-1, -1};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
@@ -110,32 +111,41 @@ TEST_F(ConnectionAcceptorTest, ANumberThatIsAnothersNowIsLeftAlone) {
   }
 }
 
-// The number may change hands at any instant, also between a check and what follows it.
+// A number may change hands at any instant, also between a check and what follows it.
 TEST_F(ConnectionAcceptorTest, NumbersThatChangeHandsMeanwhileAreLeftAlone) {
-  constexpr size_t kConnections = 100;
-  std::vector<int> clients;
-  for (size_t i = 0; i < kConnections; ++i) {
-    clients.push_back(Connect());
-  }
-  const std::vector<int> servers = sink_.Await(kConnections);
-  std::vector<std::pair<int, int>> others;
-  for (size_t i = 0; i < kConnections; ++i) {
-    int pair[2] = {-1, -1};
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    others.emplace_back(pair[0], pair[1]);
-  }
-  acceptor_.Stop();
-  std::thread thief([&] {
+  constexpr size_t kConnections = 300;
+  constexpr int kRounds = 10;
+  for (int round = 0; round < kRounds; ++round) {
+    Sink sink;
+    ConnectionAcceptor acceptor(*ListenSocket::Open("127.0.0.1:0"), std::make_unique<ToSink>(&sink),
+                                nullptr);
+    std::vector<int> clients;
     for (size_t i = 0; i < kConnections; ++i) {
-      EXPECT_EQ(dup2(others[i].first, servers[i]), servers[i]);
+      clients.push_back(Connect(acceptor.address()));
     }
-  });
-  acceptor_.EndConnections(Clock::now() + std::chrono::hours(1));
-  thief.join();
-  for (size_t i = 0; i < kConnections; ++i) {
-    EXPECT_FALSE(HasEnded(others[i].second)) << "a socket that was never the acceptor's";
-    for (const int fd : {clients[i], servers[i], others[i].first, others[i].second}) {
+    const std::vector<int> servers = sink.Await(kConnections);
+    int others[2] = {-1, -1};
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
+    acceptor.Stop();
+    std::atomic<bool> started{false};
+    std::thread thief([&] {
+      started = true;
+      for (const int fd : servers) {
+        EXPECT_EQ(dup2(others[0], fd), fd);
+      }
+    });
+    while (!started) {
+      std::this_thread::yield();
+    }
+    acceptor.EndConnections(Clock::now() + std::chrono::hours(1));
+    thief.join();
+    EXPECT_FALSE(HasEnded(others[1])) << "a socket that was never the acceptor's";
+    for (const int fd : others) {
       close(fd);
+    }
+    for (size_t i = 0; i < kConnections; ++i) {
+      close(clients[i]);
+      close(servers[i]);
     }
   }
 }
