@@ -86,6 +86,9 @@ std::vector<MetricDeclaration> QueueMetrics() {
             "Time in which a forward ran."),
       Plain(Metric::kWastedDeviceSeconds, "canopy_wasted_device_seconds_total", kCounter, "seconds",
             "Device time of requests that expired or were cancelled."),
+      Plain(Metric::kOutOfMemoryForwards, "canopy_out_of_memory_forwards_total", kCounter,
+            "forwards",
+            "Forwards that found no device memory; their requests ran on in smaller ones."),
   };
 }
 

@@ -30,6 +30,7 @@ enum class Metric {
   kForwardFill,
   kDeviceBusySeconds,
   kWastedDeviceSeconds,
+  kOutOfMemoryForwards,
   kPaths,
   kUnscoredPaths,
   kPadEndedRequests,

@@ -149,6 +149,7 @@ void Metrics::ShowEngine(const EngineSnapshot& engine) {
       {Metric::kRefusedRequests, 1, stats.refused_queued_tokens},
       {Metric::kRefusedRequests, 2, stats.refused_deadline},
       {Metric::kRefusedRequests, 3, stats.refused_draining},
+      {Metric::kOutOfMemoryForwards, 0, stats.out_of_memory_forwards},
   };
   for (const auto& count : counts) {
     Raise(count.metric, count.label, static_cast<double>(count.value));

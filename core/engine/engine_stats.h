@@ -26,6 +26,7 @@ struct EngineStats {
   int64_t refused_draining = 0;
 
   int64_t forwards = 0;
+  int64_t out_of_memory_forwards = 0;  // of them, those that found no device memory
   double device_seconds = 0;
   double wasted_device_seconds = 0;  // of it, spent on jobs that expired or were cancelled
 };

@@ -1,5 +1,6 @@
 #include "core/engine/forward.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -67,13 +68,46 @@ Joined Join(Passes passes) {
   return joined;
 }
 
+// What forwards of the pass should have at most, though one path is never cut.
+int64_t LimitedTokens(const Pass& pass) {
+  if (pass.limit == nullptr || pass.limit->tokens() >= pass.budget_tokens) {
+    return pass.budget_tokens;
+  }
+  return std::min(pass.budget_tokens, std::max(pass.limit->tokens(), pass.batch->LongestPath()));
+}
+
+// The route is that of the whole budget, whatever fits the device now.
 absl::Status PlanAlone(Pass& pass) {
   if (pass.plan == nullptr) {
     CANOPY_ASSIGN_OR_RETURN(RequestPlan plan,
                             RequestPlan::Create(pass.batch, pass.route, pass.budget_tokens));
     pass.plan = std::make_shared<const RequestPlan>(std::move(plan));
+    pass.plan_tokens = pass.budget_tokens;
+  }
+  if (const int64_t tokens = LimitedTokens(pass);
+      pass.next_part == 0 && tokens < pass.plan_tokens) {
+    CANOPY_ASSIGN_OR_RETURN(RequestPlan plan, pass.plan->CutSmaller(tokens));
+    pass.plan = std::make_shared<const RequestPlan>(std::move(plan));
+    pass.plan_tokens = tokens;
   }
   return absl::OkStatus();
+}
+
+// Whether the job has the results of all paths of a part.
+bool IsDone(const Pass& pass, int32_t part) {
+  const absl::Span<const PathRef> paths = pass.plan->PartPaths(part);
+  return !pass.done.empty() && std::all_of(paths.begin(), paths.end(), [&](const PathRef& ref) {
+    return pass.done[pass.path_map.empty() ? ref.path : pass.path_map[ref.path]] != 0;
+  });
+}
+
+// From `part` on.
+int32_t CountPartsLeft(const Pass& pass, int32_t part) {
+  int32_t count = 0;
+  for (; part < pass.plan->num_parts(); ++part) {
+    count += IsDone(pass, part) ? 0 : 1;
+  }
+  return count;
 }
 
 absl::StatusOr<bool> IsWorthSharing(const RequestPlan& plan, Passes passes) {
@@ -85,10 +119,22 @@ absl::StatusOr<bool> IsWorthSharing(const RequestPlan& plan, Passes passes) {
   return plan.forecast_ms() <= kWorthSharing * alone_ms;
 }
 
+// How many of the first passes have together at most `left` tokens as sent; at least one.
+size_t CountWithin(int64_t left, Passes passes) {
+  size_t count = 0;
+  for (; count < passes.size(); ++count) {
+    left -= static_cast<int64_t>(passes[count]->batch->tokens.size());
+    if (left < 0) {
+      break;
+    }
+  }
+  return std::max<size_t>(count, 1);
+}
+
 // All in one forward, or nothing where they had better not.
-absl::StatusOr<std::optional<RequestPlan>> PlanTogether(const Joined& joined, Passes passes) {
+absl::StatusOr<std::optional<RequestPlan>> PlanTogether(const Joined& joined, Passes passes,
+                                                        int64_t budget_tokens) {
   RouteOptions route = passes.front()->route;
-  const int64_t budget_tokens = passes.front()->budget_tokens;
   route.one_forward = true;
   CANOPY_ASSIGN_OR_RETURN(RequestPlan plan,
                           RequestPlan::Create(joined.batch, route, budget_tokens));
@@ -148,13 +194,17 @@ Forward BuildShared(const RequestPlan& plan, const std::vector<int32_t>& path_of
 absl::StatusOr<Forward> PlanNextPart(Pass& pass) {
   const Stopwatch planning;
   CANOPY_RETURN_IF_ERROR(PlanAlone(pass));
+  while (IsDone(pass, pass.next_part)) {
+    ++pass.next_part;
+  }
   Forward forward;
   forward.plan = pass.plan->BuildPart(pass.next_part++);
   ForwardShare share;
   share.job_paths = JobPaths(forward.plan.paths, pass.path_map);
   share.computed_tokens = forward.plan.computed_tokens();
-  share.parts_left = pass.plan->num_parts() - pass.next_part;
-  share.budget_tokens = pass.budget_tokens;
+  share.parts_left = CountPartsLeft(pass, pass.next_part);
+  share.budget_tokens = pass.plan_tokens;
+  share.plan = pass.plan;
   share.counts = pass.plan->counts();
   share.route = pass.plan->route();
   forward.shares.push_back(std::move(share));
@@ -164,10 +214,18 @@ absl::StatusOr<Forward> PlanNextPart(Pass& pass) {
 
 absl::StatusOr<Forward> PlanShared(Passes passes) {
   const Stopwatch planning;
-  for (size_t count = passes.size(); count > 1; count = (count + 1) / 2) {
+  // Read once: the device may learn of another limit meanwhile.
+  const int64_t budget_tokens = LimitedTokens(*passes.front());
+  // Fused has to take whatever is planned for it; for others less company is found below.
+  size_t most = passes.size();
+  if (passes.front()->route.fused_supported) {
+    most = CountWithin(budget_tokens, passes);
+  }
+  for (size_t count = most; count > 1; count = (count + 1) / 2) {
     const Passes first = passes.first(count);
     const Joined joined = Join(first);
-    CANOPY_ASSIGN_OR_RETURN(const std::optional<RequestPlan> plan, PlanTogether(joined, first));
+    CANOPY_ASSIGN_OR_RETURN(const std::optional<RequestPlan> plan,
+                            PlanTogether(joined, first, budget_tokens));
     if (plan.has_value()) {
       Forward forward = BuildShared(*plan, joined.path_offsets, first);
       forward.plan_ms = planning.ElapsedMs();

@@ -14,15 +14,9 @@
 namespace canopy {
 namespace {
 
-int64_t LongestPath(const PathBatch& batch) {
-  int64_t longest = 0;
-  for (int32_t question = 0; question < batch.num_questions(); ++question) {
-    for (int32_t path = batch.question_offsets[question];
-         path < batch.question_offsets[question + 1]; ++path) {
-      longest = std::max(longest, batch.PathLength(question, path));
-    }
-  }
-  return longest;
+// What the parts of a forward that did not fit may have.
+int64_t SmallerTokens(const Forward& forward, const PathBatch& batch) {
+  return std::max(forward.plan.computed_tokens() / 2, batch.LongestPath());
 }
 
 // The questions that have a path whose hidden states are not finite, as a batch of their own, and
@@ -82,7 +76,9 @@ JobRun::JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens
   }
   pass_.batch = job_.batch;
   pass_.route = route;
-  StartPass(max_batch_tokens);
+  pass_.budget_tokens = max_batch_tokens;
+  pass_.limit = &slot_.forward_limit();
+  StartPass();
 }
 
 void JobRun::Bind(std::shared_ptr<ModelRunner> runner) {
@@ -94,9 +90,17 @@ bool JobRun::HasDecision() const {
   return job_.outputs.scores && result_.model->score_head == ScoreHead::kDecision;
 }
 
-void JobRun::StartPass(int64_t budget_tokens) {
-  pass_.budget_tokens = budget_tokens;
-  next_pass_ = std::make_shared<Pass>(pass_);
+void JobRun::StartPass() { next_pass_ = std::make_shared<Pass>(pass_); }
+
+// A pass whose results replace all of the paths of `batch`.
+void JobRun::StartAnew(Backend backend) {
+  pass_.route.backend = backend;
+  pass_.budget_tokens = max_batch_tokens_;
+  pass_.limit = &slot_.forward_limit();
+  pass_.done.clear();
+  pass_.plan = nullptr;
+  pass_.plan_tokens = 0;
+  StartPass();
 }
 
 absl::StatusOr<JobRun::Progress> JobRun::Absorb(const Forward& forward, size_t share_index,
@@ -110,13 +114,12 @@ absl::StatusOr<JobRun::Progress> JobRun::Absorb(const Forward& forward, size_t s
   result_.batch_requests =
       std::max(result_.batch_requests, static_cast<int32_t>(forward.shares.size()));
   if (absl::IsResourceExhausted(output.status())) {
-    return RunSmaller(forward, share);
+    return RunSmaller(forward, share_index);
   }
   if (IsBackendsFault(output.status()) && pass_.route.backend == Backend::kAuto &&
       share.route.backend != Backend::kPath) {
     backend_failed_ = true;
-    pass_.route.backend = Backend::kPath;
-    StartPass(max_batch_tokens_);
+    StartAnew(Backend::kPath);
     return Progress::kAgain;
   }
   CANOPY_RETURN_IF_ERROR(output.status());
@@ -126,31 +129,53 @@ absl::StatusOr<JobRun::Progress> JobRun::Absorb(const Forward& forward, size_t s
     ReserveResults(parts_job_, result_);
   }
   CANOPY_RETURN_IF_ERROR(MergePart(*output, share.first_row, share.job_paths, result_));
+  pass_.done.resize(result_.finite.size());
+  for (const int32_t path : share.job_paths) {
+    pass_.done[path] = 1;
+  }
   return share.parts_left > 0 ? Progress::kMoreParts : EndPass(share);
 }
 
-absl::StatusOr<JobRun::Progress> JobRun::RunSmaller(const Forward& forward,
-                                                    const ForwardShare& share) {
-  if (forward.shares.size() > 1) {
-    StartPass(share.budget_tokens);
-    return Progress::kAgain;
-  }
-  const int64_t tokens = forward.plan.computed_tokens();
-  const int64_t smaller = std::max(tokens / 2, LongestPath(*pass_.batch));
-  if (share.job_paths.size() <= 1 || smaller >= share.budget_tokens) {
+absl::StatusOr<JobRun::Progress> JobRun::RunSmaller(const Forward& forward, size_t share_index) {
+  out_of_memory_ = true;
+  const ForwardShare& share = forward.shares[share_index];
+  const bool is_smallest = !CanRunSmaller(forward, share_index);
+  if (is_smallest && tried_again_ == share.job_paths.front()) {
     return WithErrorReason(absl::ResourceExhaustedError(absl::StrCat(
-                               "a forward of ", tokens,
+                               "a forward of ", forward.plan.computed_tokens(),
                                " tokens is too large for the device and cannot be cut further")),
                            "PATH_TOO_LARGE_FOR_DEVICE");
   }
-  StartPass(smaller);
+  if (is_smallest) {
+    // Memory may have been short for a moment only, and nothing smaller is left to try.
+    tried_again_ = share.job_paths.front();
+  } else if (forward.shares.size() == 1) {
+    // The limit says as much as long as no other forward and no other weights change it.
+    pass_.budget_tokens = SmallerTokens(forward, *pass_.batch);
+  }
+  // Alone it is smaller than what failed, so it is tried whole.
+  pass_.limit = forward.shares.size() > 1 ? nullptr : &slot_.forward_limit();
+  if (forward.shares.size() == 1) {
+    pass_.plan = share.plan;
+    pass_.plan_tokens = share.budget_tokens;
+  }
+  StartPass();
   return Progress::kAgain;
+}
+
+bool JobRun::CanRunSmaller(const Forward& forward, size_t share_index) const {
+  const ForwardShare& share = forward.shares[share_index];
+  return forward.shares.size() > 1 ||
+         (share.job_paths.size() > 1 && SmallerTokens(forward, *pass_.batch) < share.budget_tokens);
 }
 
 absl::StatusOr<JobRun::Progress> JobRun::EndPass(const ForwardShare& share) {
   if (!reruns_non_finite_) {
     result_.counts = share.counts;
     result_.route = share.route;
+    if (out_of_memory_) {
+      result_.route.reason = Reason::kOutOfMemory;
+    }
     if (backend_failed_) {
       result_.route.reason = Reason::kBackendFailed;
     }
@@ -161,8 +186,7 @@ absl::StatusOr<JobRun::Progress> JobRun::EndPass(const ForwardShare& share) {
       Rerun rerun = CollectNonFinite(*job_.batch, result_);
       pass_.batch = std::make_shared<const PathBatch>(std::move(rerun.batch));
       pass_.path_map = std::move(rerun.path_map);
-      pass_.route.backend = Backend::kPath;
-      StartPass(max_batch_tokens_);
+      StartAnew(Backend::kPath);
       return Progress::kAgain;
     }
   }

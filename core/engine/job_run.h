@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -46,10 +47,16 @@ class JobRun {
   std::shared_ptr<Pass> TakePass() { return std::move(next_pass_); }
 
   // What the device made of a forward in which the job has share `share_index`. Where it had no
-  // memory, the job runs again: alone if it shared the forward, else in parts of half that size,
-  // down to single paths. Errors as documented at Engine::Submit; the job has then failed.
+  // memory, RunSmaller says how the job goes on. Errors as documented at Engine::Submit; the job
+  // has then failed.
   absl::StatusOr<Progress> Absorb(const Forward& forward, size_t share_index,
                                   const absl::StatusOr<PartOutput>& output, double device_ms);
+
+  // The forward does not fit the device: the job goes on alone if it shared the forward, else in
+  // parts of at most half that size, down to single paths, the last of which is tried once more.
+  // What it has from other parts it keeps. RESOURCE_EXHAUSTED where that fails too.
+  absl::StatusOr<Progress> RunSmaller(const Forward& forward, size_t share_index);
+  bool CanRunSmaller(const Forward& forward, size_t share_index) const;
 
   // times.queue_ms is left at 0.
   ScoreResult TakeResult() { return std::move(result_); }
@@ -57,19 +64,21 @@ class JobRun {
  private:
   bool HasDecision() const;
   absl::Status Decide();
-  absl::StatusOr<Progress> RunSmaller(const Forward& forward, const ForwardShare& share);
   absl::StatusOr<Progress> EndPass(const ForwardShare& share);
-  void StartPass(int64_t budget_tokens);
+  void StartPass();
+  void StartAnew(Backend backend);
 
   const ScoreJob job_;
   ScoreJob parts_job_;
   const int64_t max_batch_tokens_;
   const ModelSlot& slot_;
   std::shared_ptr<ModelRunner> runner_;  // null before Bind
-  // The pass that runs, without its plan.
+  // The pass that runs. Its plan is set only where a pass before made it.
   Pass pass_;
   std::shared_ptr<Pass> next_pass_;
-  bool backend_failed_ = false;  // the one that AUTO picked; path stands in
+  bool backend_failed_ = false;         // the one that AUTO picked; path stands in
+  bool out_of_memory_ = false;          // a forward of it found no device memory
+  std::optional<int32_t> tried_again_;  // the first path of the forward that was, uncut
   bool reruns_non_finite_ = false;
   ScoreResult result_;
 };

@@ -94,6 +94,7 @@ absl::Status ModelSlot::Replace(std::shared_ptr<ModelRunner> next,
   }
   // The caller's pointer takes the old weights away, so that the lock is not held while they go.
   runner_.swap(next);
+  forward_limit_.Reset();
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
+#include "core/engine/forward_limit.h"
 #include "core/engine/model_runner.h"
 #include "core/engine/types.h"
 
@@ -29,6 +30,8 @@ class ModelSlot {
   const std::string& name() const { return name_; }
   std::shared_ptr<ModelRunner> runner() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<const ModelInfo> info() const { return runner()->info(); }
+  // What forwards of the weights that serve were found to fit on the device.
+  ForwardLimit& forward_limit() const { return forward_limit_; }
 
   // From now on `next` serves. Errors as of CheckReplaces, and FAILED_PRECONDITION unless its
   // version follows the one that serves and its fingerprint is `expected_fingerprint` ('' = any).
@@ -39,6 +42,7 @@ class ModelSlot {
   const std::string name_;
   mutable Mutex mutex_;
   std::shared_ptr<ModelRunner> runner_ ABSL_GUARDED_BY(mutex_);  // never null
+  mutable ForwardLimit forward_limit_;                           // thread-safe by itself
 };
 
 // FAILED_PRECONDITION naming both unless `expected` is empty or `fingerprint`.

@@ -130,7 +130,10 @@ TEST_F(PartHeadsTest, ARerankerThatOverflowsCostsTheScore) {
   heads_.reranker.emplace(at::full({2, kHidden}, 1e38));
   OutputSelection outputs;
   outputs.vectors = outputs.scores = true;
-  const PartOutput output = Compute(outputs, [](at::Tensor hidden) { hidden[1].mul_(10); });
+  const PartOutput output = Compute(outputs, [](at::Tensor hidden) {
+    hidden.mul_(0.5);
+    hidden[1].mul_(10);
+  });
   EXPECT_EQ(output.unscored, (Sets{0, kScoresOutput, 0}));
 }
 

@@ -103,11 +103,16 @@ class Pipeline {
   DeviceWork* TakeWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunWork(DeviceWork* work) ABSL_LOCKS_EXCLUDED(mutex_);
   void Run(Planned* planned);
+  void RunSmaller(Planned* planned);
+  // Takes what a forward made of a job: answers it, or lets it run again.
+  void Conclude(const Job& job, absl::StatusOr<JobRun::Progress> progress)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns the route of a job that it ends with a result.
   std::optional<Route> Settle(const Job& job, absl::StatusOr<JobRun::Progress> progress,
                               std::vector<Ended>* ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Restart(JobId id, std::shared_ptr<Pass> pass) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteHealth(const absl::Status& status);
+  static void NoteMemory(const Planned& planned, const absl::Status& status);
   // Without the lock: whoever reads the log may be slow.
   void LogFallbackOnce(const Route& route) ABSL_LOCKS_EXCLUDED(mutex_);
 

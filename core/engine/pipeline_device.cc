@@ -7,6 +7,7 @@
 
 #include "core/base/logging.h"
 #include "core/base/stopwatch.h"
+#include "core/engine/forward_limit.h"
 #include "core/engine/pipeline.h"
 #include "core/engine/pipeline_state.h"
 
@@ -15,6 +16,11 @@ namespace {
 
 // Waking the planning thread takes about as long as planning a small forward.
 constexpr auto kWorthPlanningAhead = std::chrono::microseconds(100);
+
+// Whether a forward of this size failed before.
+bool IsTooLarge(const Forward& forward, const ForwardLimit& limit) {
+  return limit.tokens() <= forward.plan.computed_tokens() / 2;
+}
 
 }  // namespace
 
@@ -111,12 +117,17 @@ void Pipeline::RunWork(DeviceWork* work) {
 void Pipeline::Run(Planned* planned) {
   JobRun& first = *planned->jobs.front()->run;
   const Forward& forward = planned->forward;
+  if (IsTooLarge(forward, first.slot().forward_limit()) && first.CanRunSmaller(forward, 0)) {
+    RunSmaller(planned);
+    return;
+  }
   const Stopwatch running;
   const absl::StatusOr<PartOutput> output =
       healthy() ? first.runner().Run(forward.plan, first.part_outputs())
                 : absl::StatusOr<PartOutput>(UnhealthyError());
   const double device_ms = running.ElapsedMs();
   NoteHealth(output.status());
+  NoteMemory(*planned, output.status());
   const std::chrono::duration<double> duration(device_ms / 1000);
   const int64_t computed_tokens = std::max<int64_t>(forward.plan.computed_tokens(), 1);
   if (observer_) {
@@ -126,6 +137,7 @@ void Pipeline::Run(Planned* planned) {
     MutexLock lock(&mutex_);
     ++stats_.forwards;
     stats_.device_seconds += duration.count();
+    stats_.out_of_memory_forwards += absl::IsResourceExhausted(output.status()) ? 1 : 0;
     if (output.ok()) {
       scheduler_.RecordForward(planned->turn, duration);
     }
@@ -145,20 +157,53 @@ void Pipeline::Run(Planned* planned) {
     }
     absl::StatusOr<JobRun::Progress> progress = job.run->Absorb(forward, i, output, device_ms);
     NoteHealth(progress.status());
-    std::vector<Ended> ended;
-    std::optional<Route> answered;
-    {
-      MutexLock lock(&mutex_);
-      answered = Settle(job, std::move(progress), &ended);
-    }
-    Deliver(std::move(ended));
-    if (answered.has_value()) {
-      LogFallbackOnce(*answered);
-    }
+    Conclude(job, std::move(progress));
   }
   planned->jobs.clear();
   MutexLock lock(&mutex_);
   running_ = false;
+}
+
+void Pipeline::Conclude(const Job& job, absl::StatusOr<JobRun::Progress> progress) {
+  std::vector<Ended> ended;
+  std::optional<Route> answered;
+  {
+    MutexLock lock(&mutex_);
+    answered = Settle(job, std::move(progress), &ended);
+  }
+  Deliver(std::move(ended));
+  if (answered.has_value()) {
+    LogFallbackOnce(*answered);
+  }
+}
+
+// It was planned before a larger one failed: its jobs are cut again without trying it.
+void Pipeline::RunSmaller(Planned* planned) {
+  for (size_t i = 0; i < planned->jobs.size(); ++i) {
+    Job& job = *planned->jobs[i];
+    absl::StatusOr<JobRun::Progress> progress = job.run->RunSmaller(planned->forward, i);
+    Conclude(job, std::move(progress));
+  }
+  planned->jobs.clear();
+  MutexLock lock(&mutex_);
+  running_ = false;
+}
+
+// Learns from each forward how large the next ones may be, and logs each time that this falls.
+void Pipeline::NoteMemory(const Planned& planned, const absl::Status& status) {
+  const JobRun& first = *planned.jobs.front()->run;
+  const TreePlan& plan = planned.forward.plan;
+  ForwardLimit& limit = first.slot().forward_limit();
+  if (status.ok()) {
+    limit.RecordFit(plan.computed_tokens());
+  } else if (absl::IsResourceExhausted(status) && limit.RecordFailure(plan.computed_tokens())) {
+    LogWarning("forward_out_of_memory", {{"model", first.slot().name()},
+                                         {"backend", BackendName(plan.backend)},
+                                         {"requests", static_cast<int64_t>(planned.jobs.size())},
+                                         {"tokens", plan.computed_tokens()},
+                                         {"next_max_tokens", limit.tokens()},
+                                         {"error", std::string(status.message())}});
+  }
 }
 
 std::optional<Route> Pipeline::Settle(const Job& job, absl::StatusOr<JobRun::Progress> progress,

@@ -50,7 +50,8 @@ class FailingAllocator final : public at::Allocator {
 
   at::DataPtr allocate(size_t size) override {
     const int64_t index = allocations_.fetch_add(1);
-    TORCH_CHECK(index < first_ || index >= end_,
+    largest_ = std::max<int64_t>(largest_, static_cast<int64_t>(size));
+    TORCH_CHECK((index < first_ || index >= end_) && static_cast<int64_t>(size) <= max_size_,
                 "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", size,
                 " bytes.");
     return below_->allocate(size);
@@ -66,6 +67,11 @@ class FailingAllocator final : public at::Allocator {
   }
   int64_t allocations() const { return allocations_; }
 
+  // Refuses allocations of more bytes.
+  void LimitSize(int64_t max_size) { max_size_ = max_size; }
+  // The largest since the last call.
+  int64_t TakeLargest() { return largest_.exchange(0); }
+
  private:
   FailingAllocator() : below_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, 255); }
 
@@ -73,6 +79,8 @@ class FailingAllocator final : public at::Allocator {
   std::atomic<int64_t> allocations_{0};
   std::atomic<int64_t> first_{0};
   std::atomic<int64_t> end_{0};
+  std::atomic<int64_t> largest_{0};
+  std::atomic<int64_t> max_size_{int64_t{1} << 60};
 };
 
 const RouteCosts kCosts = {{{Backend::kPath, {1, 0, 1, 0}},
@@ -187,6 +195,32 @@ TEST_P(TorchEngineTest, UnderTheMeasuredPolicyRequestsShareEqualPrefixes) {
   ExpectNear(alone->result->scores, second_scores);
   EXPECT_LE(second->result->computed_tokens, alone->result->computed_tokens - 40)
       << "the state's rows are the first request's";
+}
+
+TEST_P(TorchEngineTest, ASizeThatDoesNotFitIsNotTriedAgain) {
+  FailingAllocator& allocator = FailingAllocator::Get();
+  auto batch = std::make_shared<PathBatch>();
+  for (int question = 0; question < 6; ++question) {
+    batch->AddQuestion(Tokens(20), {Tokens(4), Tokens(5), Tokens(6)});
+  }
+  const std::vector<float> expected = PathScores(batch);
+  for (const Backend backend : {Backend::kDense, Backend::kPath}) {
+    allocator.TakeLargest();
+    ASSERT_TRUE(Submit(batch, backend)->Await().ok());
+    allocator.LimitSize(allocator.TakeLargest() - 1);
+    int64_t failed = engine_->stats().out_of_memory_forwards;
+    for (const bool first : {true, false}) {
+      const auto call = Submit(batch, backend);
+      ASSERT_TRUE(call->Await().ok()) << call->result.status();
+      ExpectNear(call->result->scores, expected);
+      EXPECT_EQ(call->result->route.reason == Reason::kOutOfMemory, first) << BackendName(backend);
+      EXPECT_EQ(engine_->stats().out_of_memory_forwards > failed, first) << BackendName(backend);
+      failed = engine_->stats().out_of_memory_forwards;
+    }
+    allocator.LimitSize(int64_t{1} << 60);
+    // Each backend begins without what the other taught.
+    ASSERT_NO_FATAL_FAILURE(SetUp());
+  }
 }
 
 TEST_P(TorchEngineTest, MemoryThatRunsOutAtAnyAllocationLosesNothing) {

@@ -1,5 +1,6 @@
 #include "core/tree/path_batch.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,16 @@ absl::Status ValidateQuestion(const PathBatch& batch, int32_t question) {
 }
 
 }  // namespace
+
+int64_t PathBatch::LongestPath() const {
+  int64_t longest = 0;
+  for (int32_t question = 0; question < num_questions(); ++question) {
+    for (int32_t path = question_offsets[question]; path < question_offsets[question + 1]; ++path) {
+      longest = std::max(longest, PathLength(question, path));
+    }
+  }
+  return longest;
+}
 
 void PathBatch::AddQuestion(absl::Span<const int32_t> prefix,
                             absl::Span<const std::vector<int32_t>> candidate_suffixes) {

@@ -45,6 +45,9 @@ struct PathBatch {
     return int64_t{prefixes[question].size} + suffixes[path].size;
   }
 
+  // Length in tokens of the longest path; 0 without paths.
+  int64_t LongestPath() const;
+
   // Appends a question with its paths. Copies the tokens.
   void AddQuestion(absl::Span<const int32_t> prefix,
                    absl::Span<const std::vector<int32_t>> candidate_suffixes);

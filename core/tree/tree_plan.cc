@@ -150,10 +150,22 @@ std::vector<RouteCandidate> RequestPlan::Forecast(const RouteOptions& options,
   return candidates;
 }
 
+absl::StatusOr<RequestPlan> RequestPlan::CutSmaller(int64_t max_batch_tokens) const {
+  CANOPY_RETURN_IF_ERROR(CheckPathLengths(*batch_, max_batch_tokens));
+  RequestPlan smaller = *this;
+  smaller.shared_trie_ = nullptr;
+  smaller.cut_ = CutIntoParts(*batch_, trie_.get(), route_, max_batch_tokens);
+  return smaller;
+}
+
+absl::Span<const PathRef> RequestPlan::PartPaths(int32_t part_index) const {
+  const Part& part = cut_.parts[part_index];
+  return absl::MakeConstSpan(cut_.paths).subspan(part.first_path, part.end_path - part.first_path);
+}
+
 TreePlan RequestPlan::BuildPart(int32_t part_index) const {
   const Part& part = cut_.parts[part_index];
-  const auto paths =
-      absl::MakeConstSpan(cut_.paths).subspan(part.first_path, part.end_path - part.first_path);
+  const absl::Span<const PathRef> paths = PartPaths(part_index);
   TreePlan plan;
   plan.backend = route_.backend;
   plan.paths.reserve(paths.size());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/tree/measured_route.h"
 #include "core/tree/parts.h"
 #include "core/tree/path_batch.h"
@@ -65,10 +66,15 @@ class RequestPlan {
   // Of every backend that may run, where costs chose, or were at hand and the trie was asked for.
   const std::vector<RouteForecast>& forecasts() const { return forecasts_; }
 
+  // The same plan and route, cut for a smaller budget. INVALID_ARGUMENT as Create.
+  absl::StatusOr<RequestPlan> CutSmaller(int64_t max_batch_tokens) const;
+
   // Forwards that the budget asks for: whole questions first, then paths of one question. Every
   // part uses the whole's route and answers paths that no other part does.
   int32_t num_parts() const { return static_cast<int32_t>(cut_.parts.size()); }
 
+  // The paths of part `part` in 0 .. num_parts() - 1, in the order in which its plan has them.
+  absl::Span<const PathRef> PartPaths(int32_t part) const;
   // Builds part `part` in 0 .. num_parts() - 1.
   TreePlan BuildPart(int32_t part) const;
 

@@ -1,0 +1,52 @@
+#include "core/engine/forward_limit.h"
+
+#include <algorithm>
+
+namespace canopy {
+namespace {
+
+constexpr int64_t kFitsBeforeRise = 64;
+
+}  // namespace
+
+int64_t ForwardLimit::tokens() const {
+  MutexLock lock(&mutex_);
+  return tokens_;
+}
+
+bool ForwardLimit::RecordFailure(int64_t tokens) {
+  MutexLock lock(&mutex_);
+  num_fits_ = 0;
+  rise_eighths_ = 1;
+  failed_tokens_ = tokens_ == kNone ? tokens : std::max(failed_tokens_, tokens);
+  const int64_t lower = std::max<int64_t>(tokens / 2, 1);
+  if (lower >= tokens_) {
+    return false;
+  }
+  tokens_ = lower;
+  return true;
+}
+
+void ForwardLimit::RecordFit(int64_t tokens) {
+  MutexLock lock(&mutex_);
+  // Smaller ones say nothing about the limit.
+  if (tokens_ == kNone || tokens < tokens_ / 2 || ++num_fits_ < kFitsBeforeRise) {
+    return;
+  }
+  num_fits_ = 0;
+  tokens_ += std::max<int64_t>(tokens_ * rise_eighths_ / 8, 1);
+  rise_eighths_ = std::min<int64_t>(2 * rise_eighths_, 8);
+  if (tokens_ >= failed_tokens_) {
+    tokens_ = kNone;
+  }
+}
+
+void ForwardLimit::Reset() {
+  MutexLock lock(&mutex_);
+  tokens_ = kNone;
+  failed_tokens_ = kNone;
+  num_fits_ = 0;
+  rise_eighths_ = 1;
+}
+
+}  // namespace canopy
