@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/types/optional.h"
 #include "client/answer_check.h"
 #include "client/call_deadline.h"
@@ -57,7 +58,11 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
     stream_ = MessageStream::Open(
         channel, kMethod, std::move(context),
         {[self](grpc::ByteBuffer* message) { self->Take(message); },
-         [self](const grpc::Status& status) { self->End(ToAbslStatus(status)); }});
+         [self](const grpc::Status& status) { self->End(ToAbslStatus(status)); },
+         // The stream's owner waits for this, and not for the end: gRPC's thread still holds a
+         // channel then. If that were the last one of the process, gRPC would stop that thread from
+         // itself.
+         [gone = gone_] { gone->Notify(); }});
   }
 
   // False where it would have to wait and may not.
@@ -107,12 +112,21 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
       failure_ = failure_.value_or(reason);
       stream = stream_;
     }
-    stream->Cancel();
+    if (stream != nullptr) {
+      stream->Cancel();
+    }
   }
 
-  void AwaitDone() {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&done_));
+  // Waits until the last callback has returned and nothing of the call is left.
+  void AwaitGone() {
+    std::shared_ptr<MessageStream> stream;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(&done_));
+      stream = std::move(stream_);
+    }
+    stream.reset();
+    gone_->WaitForNotification();
   }
 
   size_t num_in_flight() const {
@@ -261,6 +275,8 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   }
 
   const Limits limits_;
+  // Of its own, since this object may be gone by then.
+  const std::shared_ptr<absl::Notification> gone_ = std::make_shared<absl::Notification>();
 
   mutable absl::Mutex mutex_;
   std::shared_ptr<MessageStream> stream_ ABSL_GUARDED_BY(mutex_);
@@ -281,7 +297,7 @@ ScoreStream::ScoreStream(const std::shared_ptr<grpc::Channel>& channel, const Li
 
 ScoreStream::~ScoreStream() {
   Cancel();
-  state_->AwaitDone();
+  state_->AwaitGone();
 }
 
 void ScoreStream::Send(v1::ScoreRequest request, Callback done) {

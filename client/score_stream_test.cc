@@ -21,6 +21,8 @@
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
 
 namespace canopy::client {
@@ -457,6 +459,31 @@ TEST_F(ScoreStreamTest, SendsInt64TokensAsInt32WhichEveryServerReads) {
   EXPECT_EQ(stream->Send(request).get().status().code(), Code::kInvalidArgument);
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_EQ(server_.num_calls(), 1);
+}
+
+// gRPC stops its threads with the process's last channel, and dies when that happens on one of
+// them. So nothing of gRPC's may hold the channel any more when a stream's owner goes on.
+TEST_F(ScoreStreamTest, NoThreadOfGrpcHoldsTheChannelOnceTheStreamIsGone) {
+  constexpr int kRounds = 300;
+  int still_held = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::shared_ptr<grpc::Channel> channel =
+        grpc::CreateChannel(server_.target(), grpc::InsecureChannelCredentials());
+    const std::weak_ptr<grpc::Channel> watched = channel;
+    ScoreStream::Limits limits;
+    limits.max_request_bytes = 1 << 20;
+    limits.deadline = absl::Minutes(1);
+    {
+      ScoreStream stream(channel, limits);
+      channel.reset();
+      if (round % 2 == 0) {
+        EXPECT_TRUE(stream.Send(Request("a")).get().ok());
+        EXPECT_TRUE(stream.Finish().ok());
+      }
+    }
+    still_held += watched.expired() ? 0 : 1;
+  }
+  EXPECT_EQ(still_held, 0);
 }
 
 }  // namespace
