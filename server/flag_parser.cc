@@ -1,7 +1,13 @@
 #include "server/flag_parser.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -18,6 +24,48 @@ namespace canopy::server {
 namespace {
 
 constexpr absl::string_view kFlagFile = "flagfile";
+
+// The number of letters to insert, remove or change that make `a` of `b`.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({change, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+// The flag that was probably meant by `name`; '' = none is near. Dashes stand for underscores, and
+// capitals for small letters.
+std::string NearestFlag(absl::string_view name) {
+  const std::string meant = absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"-", "_"}}));
+  std::string nearest;
+  // A third of the letters may be wrong.
+  size_t least = std::min<size_t>(meant.size() / 3, 3) + 1;
+  const auto flags = absl::GetAllFlags();
+  const std::map<absl::string_view, absl::CommandLineFlag*> sorted(flags.begin(), flags.end());
+  for (const auto& [each, flag] : sorted) {
+    if (const size_t distance = EditDistance(meant, each); distance < least) {
+      least = distance;
+      nearest = std::string(each);
+    }
+  }
+  return nearest;
+}
+
+// Why a file cannot be read; `error` is errno.
+std::string WhyUnreadable(const std::string& path, int error) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return ": it is a folder; name a file in it";
+  }
+  return error == 0 ? "" : absl::StrCat(": ", std::strerror(error));
+}
 
 class FlagParser {
  public:
@@ -52,7 +100,10 @@ class FlagParser {
 
  private:
   static absl::Status UnknownFlag(absl::string_view name) {
-    return absl::InvalidArgumentError(absl::StrCat("--", name, ": unknown flag"));
+    const std::string nearest = NearestFlag(name);
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, ": unknown flag",
+                     nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?")));
   }
 
   static bool IsSwitch(absl::string_view name) {
@@ -97,7 +148,9 @@ class FlagParser {
   }
 
   absl::Status ParseFile(absl::string_view path) {
+    errno = 0;
     std::ifstream file{std::string(path)};
+    const int error = errno;
     std::vector<std::string> arguments;
     for (std::string line; std::getline(file, line);) {
       const absl::string_view text = absl::StripAsciiWhitespace(line);
@@ -106,7 +159,8 @@ class FlagParser {
       }
     }
     if (!file.eof()) {
-      return absl::InvalidArgumentError(absl::StrCat("--flagfile: cannot read '", path, "'"));
+      return absl::InvalidArgumentError(absl::StrCat("--flagfile: cannot read '", path, "'",
+                                                     WhyUnreadable(std::string(path), error)));
     }
     return Parse(arguments, /*in_file=*/true);
   }

@@ -14,6 +14,7 @@ ABSL_FLAG(int, number, 7, "A number of things.");
 ABSL_FLAG(bool, toggle, false, "On or off.");
 ABSL_FLAG(std::string, text, "default", "Some text.");
 ABSL_FLAG(std::string, many, "", "May be repeated.");
+ABSL_FLAG(std::string, two_words, "", "A name of two words.");
 
 namespace canopy::server {
 namespace {
@@ -64,7 +65,7 @@ TEST_F(FlagParserTest, JoinsRepeatableFlagsAlsoFromFiles) {
 TEST_F(FlagParserTest, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(Error({"--unknown=1"}), "--unknown: unknown flag");
   EXPECT_EQ(Error({"--unknown"}), "--unknown: unknown flag");
-  EXPECT_EQ(Error({"--nonumber"}), "--nonumber: unknown flag");
+  EXPECT_EQ(Error({"--nonumber"}), "--nonumber: unknown flag; did you mean --number?");
   EXPECT_EQ(Error({"--number"}), "--number: a value is missing");
   EXPECT_EQ(Error({"--flagfile"}), "--flagfile: a value is missing");
   EXPECT_TRUE(absl::StartsWith(Error({"--number=x"}), "--number: 'x' is not valid"));
@@ -72,11 +73,24 @@ TEST_F(FlagParserTest, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(Error({"word"}), "unexpected argument 'word': every argument is a --flag");
   EXPECT_EQ(Error({"-number=1"}), "unexpected argument '-number=1': every argument is a --flag");
   EXPECT_EQ(Error({"--", "word"}), "unexpected argument '--': every argument is a --flag");
-  EXPECT_EQ(Error({"--flagfile=/does/not/exist"}), "--flagfile: cannot read '/does/not/exist'");
+  EXPECT_EQ(Error({"--flagfile=/does/not/exist"}),
+            "--flagfile: cannot read '/does/not/exist': No such file or directory");
+  EXPECT_EQ(Error({"--flagfile=/"}),
+            "--flagfile: cannot read '/': it is a folder; name a file in it");
   EXPECT_EQ(Error({absl::StrCat("--flagfile=", WriteFile("--flagfile=x"))}),
             "--flagfile: flag files do not nest");
   EXPECT_EQ(Error({absl::StrCat("--flagfile=", WriteFile("--number"))}),
             "--number: a value is missing");
+}
+
+TEST_F(FlagParserTest, NamesTheFlagThatWasProbablyMeant) {
+  EXPECT_EQ(Error({"--two-words=1"}), "--two-words: unknown flag; did you mean --two_words?");
+  EXPECT_EQ(Error({"--Two_Words", "1"}), "--Two_Words: unknown flag; did you mean --two_words?");
+  EXPECT_EQ(Error({"--numbr=1"}), "--numbr: unknown flag; did you mean --number?");
+  EXPECT_EQ(Error({"--numebr=1"}), "--numebr: unknown flag; did you mean --number?");
+  EXPECT_EQ(Error({"--texts=1"}), "--texts: unknown flag; did you mean --text?");
+  EXPECT_EQ(Error({"--x=1"}), "--x: unknown flag");
+  EXPECT_EQ(Error({"--something_else=1"}), "--something_else: unknown flag");
 }
 
 TEST_F(FlagParserTest, HelpShowsDefaults) {
@@ -85,7 +99,8 @@ TEST_F(FlagParserTest, HelpShowsDefaults) {
             "  --many  May be repeated. Default: ''.\n"
             "  --number  A number of things. Default: 7.\n"
             "  --text  Some text. Default: default.\n"
-            "  --toggle  On or off. Default: false.\n");
+            "  --toggle  On or off. Default: false.\n"
+            "  --two_words  A name of two words. Default: ''.\n");
 }
 
 }  // namespace

@@ -39,7 +39,20 @@ void SetArguments(const ListenerOptions& options, grpc::ServerBuilder* builder) 
                               kMinPingIntervalMs);
 }
 
+class Refusal final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit Refusal(const std::string& text) {
+    Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, text));
+  }
+  void OnDone() override { delete this; }
+};
+
 }  // namespace
+
+grpc::ServerGenericBidiReactor* OtherServices::CreateReactor(
+    grpc::GenericCallbackServerContext* /*context*/) {
+  return new Refusal(text_);
+}
 
 absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Service* service) {
   Health::Enable();
@@ -51,9 +64,10 @@ absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Ser
   Listener listener;
   if (service != nullptr) {
     builder.RegisterService(service);
-  } else {
-    listener.no_service = std::make_unique<grpc::CallbackGenericService>();
-    builder.RegisterCallbackGenericService(listener.no_service.get());
+  }
+  if (!options.other_services.empty()) {
+    listener.other_services = std::make_unique<OtherServices>(options.other_services);
+    builder.RegisterCallbackGenericService(listener.other_services.get());
   }
   CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<ListenSocket> socket,
                           ListenSocket::Open(options.address));

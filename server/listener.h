@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "grpcpp/generic/async_generic_service.h"
@@ -21,12 +22,26 @@ struct ListenerOptions {
   int max_concurrent_streams = 0;  // calls in flight of one connection
   bool reflection = false;
   std::function<void()> connection_refused;  // called for each; may be null
+  // Text of the UNIMPLEMENTED that calls of other services get; '' = gRPC's, which is empty.
+  std::string other_services;
+};
+
+// Answers every call with UNIMPLEMENTED and one text.
+class OtherServices final : public grpc::CallbackGenericService {
+ public:
+  explicit OtherServices(std::string text) : text_(std::move(text)) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override;
+
+ private:
+  const std::string text_;
 };
 
 // Destroyed from the last member to the first, as gRPC wants it.
 struct Listener {
-  // Answers UNIMPLEMENTED where no service is given: gRPC starts no server without one.
-  std::unique_ptr<grpc::CallbackGenericService> no_service;
+  // Null where gRPC answers calls of other services.
+  std::unique_ptr<OtherServices> other_services;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<ConnectionAcceptor> acceptor;
 
@@ -37,8 +52,9 @@ struct Listener {
   void Shutdown(std::chrono::steady_clock::time_point deadline);
 };
 
-// Starts to answer calls to `service` (not owned, null = none) and to the health service.
-// UNAVAILABLE when the address cannot be bound.
+// Starts to answer calls to `service` (not owned, null = none) and to the health service. Without a
+// service, `other_services` must be set, since gRPC starts no server without one. UNAVAILABLE when
+// the address cannot be bound.
 absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Service* service);
 
 }  // namespace canopy::server

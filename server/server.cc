@@ -40,6 +40,14 @@ CallLimits CallLimitsOf(const ServerOptions& options) {
   return limits;
 }
 
+// Tells whoever calls the wrong listener which one it is, and where to go.
+std::string OtherServicesText(absl::string_view flag, absl::string_view purpose,
+                              const std::string& scoring_address) {
+  return absl::StrCat("this is the server's --", flag, ", which only ", purpose,
+                      "; canopy.v1.Scorer is on port ",
+                      scoring_address.substr(scoring_address.rfind(':') + 1), " (--listen)");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
@@ -112,6 +120,8 @@ absl::Status Server::Listen() {
   LogInfo("listening", {{"service", "canopy.v1.Scorer"}, {"address", address()}});
 
   if (!options_.health_listen.empty()) {
+    listener.other_services =
+        OtherServicesText("health_listen", "answers health checks", address());
     listener.address = options_.health_listen;
     listener.reflection = false;
     CANOPY_ASSIGN_OR_RETURN(health_listener_, StartListener(listener, nullptr));
@@ -119,6 +129,7 @@ absl::Status Server::Listen() {
     LogInfo("listening", {{"service", "grpc.health.v1.Health"}, {"address", health_address()}});
   }
   if (admin_service_ != nullptr) {
+    listener.other_services = OtherServicesText("admin_listen", "loads weights", address());
     listener.address = options_.admin_listen;
     listener.max_request_bytes = kMaxAdminRequestBytes;
     listener.reflection = false;

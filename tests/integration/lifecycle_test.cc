@@ -311,8 +311,14 @@ TEST(HealthTest, OwnListenerServesHealthAlone) {
   EXPECT_EQ(CheckHealth(channel, "nobody"), -1);
   grpc::ClientContext context;
   v1::ScoreResponse response;
-  EXPECT_EQ(v1::Scorer::NewStub(channel)->Score(&context, SmallRequest(), &response).error_code(),
-            Code::UNIMPLEMENTED);
+  const grpc::Status status =
+      v1::Scorer::NewStub(channel)->Score(&context, SmallRequest(), &response);
+  EXPECT_EQ(status.error_code(), Code::UNIMPLEMENTED);
+  const std::string address = server.server().address();
+  EXPECT_EQ(status.error_message(),
+            absl::StrCat("this is the server's --health_listen, which only answers health checks; "
+                         "canopy.v1.Scorer is on port ",
+                         address.substr(address.rfind(':') + 1), " (--listen)"));
 }
 
 TEST(InternalErrorTest, GivesAnIdAndNothingElse) {

@@ -124,6 +124,18 @@ class WeightsTest : public ::testing::Test {
   v1::Model model_;  // what the last load answered
 };
 
+TEST_F(WeightsTest, TheAdminListenerTellsWhereScoringIs) {
+  grpc::ClientContext context;
+  SetTestDeadline(&context);
+  v1::ScoreResponse response;
+  const grpc::Status status =
+      v1::Scorer::NewStub(channel_)->Score(&context, RequestInParts(1), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(),
+              ::testing::HasSubstr("this is the server's --admin_listen, which only loads weights; "
+                                   "canopy.v1.Scorer is on port "));
+}
+
 TEST_F(WeightsTest, NewWeightsAnswerAndAreNamedEverywhere) {
   EXPECT_EQ(ServingVersion(), 1);
   Write("step-2", FingerprintOf(2));
