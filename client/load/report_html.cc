@@ -116,6 +116,11 @@ double MiddleSeconds(const Interval& interval) {
   return absl::ToDoubleSeconds(interval.begin + (interval.end - interval.begin) / 2);
 }
 
+// Where the last interval ends.
+double EndSeconds(const LoadResult& result) {
+  return result.intervals.empty() ? 0 : absl::ToDoubleSeconds(result.intervals.back().end);
+}
+
 // A reference line at one height, drawn from `from` to `to`.
 ChartSeries Level(const std::string& name, double value, double from, double to) {
   return {name, {{from, value}, {to, value}}, /*reference=*/true};
@@ -142,7 +147,8 @@ LineChart RateChart(const LoadResult& result, const ReportContext& context) {
                   "requests / s",
                   {{"answered", {}}, {"refused or wrong", {}}, {"given up", {}}},
                   {},
-                  false};
+                  false,
+                  EndSeconds(result)};
   for (const Interval& interval : result.intervals) {
     const double seconds = absl::ToDoubleSeconds(interval.end - interval.begin);
     if (seconds > 0) {
@@ -165,7 +171,8 @@ LineChart LatencyChart(const LoadResult& result, const ReportContext& context) {
                   "ms, log scale",
                   {{"p50", {}}, {"p99", {}}, {"max", {}}},
                   {},
-                  true};
+                  true,
+                  EndSeconds(result)};
   for (const Interval& interval : result.intervals) {
     const double quantiles[] = {0.5, 0.99, 1};
     for (size_t i = 0; i < 3 && interval.latency.count() > 0; ++i) {
@@ -175,8 +182,8 @@ LineChart LatencyChart(const LoadResult& result, const ReportContext& context) {
     }
   }
   if (context.has_goal && !result.intervals.empty()) {
-    chart.series.push_back(Level("goal", absl::ToDoubleMilliseconds(context.latency_goal), 0,
-                                 absl::ToDoubleSeconds(result.intervals.back().end)));
+    chart.series.push_back(
+        Level("goal", absl::ToDoubleMilliseconds(context.latency_goal), 0, EndSeconds(result)));
   }
   return chart;
 }

@@ -161,7 +161,8 @@ class LineDrawing {
     if (any) {
       std::vector<double> places(chart_.x_labels.size());
       std::iota(places.begin(), places.end(), 0);
-      x_ = places.empty() ? TightAxis(low_x, high_x) : AxisFromTicks(std::move(places), false);
+      x_ = places.empty() ? TightAxis(low_x, std::max(high_x, chart_.x_end))
+                          : AxisFromTicks(std::move(places), false);
       y_ = AxisFromTicks(chart_.log_y ? DecadeTicks(low_y, high_y)
                                       : RoundTicks(std::min(low_y, 0.0), high_y, kTicks),
                          chart_.log_y);

@@ -21,6 +21,7 @@ struct LineChart {
   std::vector<ChartSeries> series;    // At most 4: so many colours there are.
   std::vector<std::string> x_labels;  // Instead of numbers: that of x = 0, 1, 2, ...
   bool log_y = false;                 // Points with y <= 0 are then left out.
+  double x_end = 0;                   // Where the axis of numbers ends if no point is beyond.
 };
 
 // Draws each series in a colour, dashes and marks of its own, so that those which coincide are all
