@@ -43,6 +43,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(const Options& options) {
 
 Client::Client(const Options& options, std::shared_ptr<grpc::Channel> channel)
     : options_(options),
+      proxy_(*FindProxy(options.target, options.proxy)),
       channel_(std::move(channel)),
       stub_(v1::Scorer::NewStub(channel_)),
       admin_stub_(v1::Admin::NewStub(channel_)) {}
@@ -67,7 +68,7 @@ absl::StatusOr<Response> Client::Call(Stub& stub, Method<Stub, Request, Response
   Response response;
   const grpc::Status status = (stub.*method)(&context, request, &response);
   if (!status.ok()) {
-    return ToAbslStatus(status);
+    return NameProxy(ToAbslStatus(status), proxy_);
   }
   return response;
 }
@@ -103,6 +104,7 @@ absl::StatusOr<std::unique_ptr<ScoreStream>> Client::OpenStream(const ScoreStrea
   limits.traceparent = call.traceparent;
   limits.max_request_bytes = options_.max_request_bytes;
   limits.deadline = options_.deadline;
+  limits.proxy = proxy_;
   if (options.max_in_flight > 0) {
     limits.max_in_flight = options.max_in_flight;
   } else {
@@ -180,7 +182,7 @@ absl::StatusOr<Health> Client::Check(const std::string& service) {
   bool ok = false;
   queue.Next(&tag, &ok);
   if (!status.ok()) {
-    return ToAbslStatus(status);
+    return NameProxy(ToAbslStatus(status), proxy_);
   }
   if (response.value() < 0 || response.value() > static_cast<int>(Health::kServiceUnknown)) {
     return absl::DataLossError(

@@ -10,7 +10,8 @@
 // Errors: RESOURCE_EXHAUSTED for a request over max_request_bytes, INVALID_ARGUMENT for a
 // traceparent that is none and for raw64 that cannot be narrowed (nothing is sent); DATA_LOSS for
 // an answer that does not fit the request; otherwise the server's code with its details
-// (client/error_details.h), UNAVAILABLE when there is no server, DEADLINE_EXCEEDED.
+// (client/error_details.h), UNAVAILABLE when there is no server, DEADLINE_EXCEEDED. Where the call
+// went through a proxy (client/proxy.h), the texts of the last two name it.
 #ifndef CLIENT_CLIENT_H_
 #define CLIENT_CLIENT_H_
 
@@ -23,6 +24,7 @@
 #include "canopy/v1/scorer.grpc.pb.h"
 #include "canopy/v1/scorer.pb.h"
 #include "client/client_options.h"
+#include "client/proxy.h"
 #include "client/score_stream.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
@@ -69,6 +71,9 @@ class Client {
   // Health of `service`: '' = the server lives, 'canopy.v1.Scorer' = it is ready to score.
   absl::StatusOr<Health> Check(const std::string& service);
 
+  // The proxy that calls go through; absent = none.
+  const absl::optional<ProxyRoute>& proxy() const { return proxy_; }
+
   // Whether a connection stands now: tells a slow server from one that was never reached.
   bool Connected();
 
@@ -83,6 +88,7 @@ class Client {
                                 const Request& request, const CallOptions& options = {});
 
   const Options options_;
+  const absl::optional<ProxyRoute> proxy_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Scorer::Stub> stub_;
   const std::unique_ptr<v1::Admin::Stub> admin_stub_;

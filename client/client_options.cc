@@ -3,18 +3,64 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "client/proxy.h"
 
 namespace canopy::client {
 namespace {
 
-// gRPC would take a missing port for 443, and then find nobody. Only names and addresses have
-// ports: other schemes (unix:, xds:) are left to gRPC.
-absl::Status CheckPort(absl::string_view target) {
+absl::Status Wrong(absl::string_view target, absl::string_view problem) {
+  return absl::InvalidArgumentError(absl::StrCat("target '", target, "' ", problem));
+}
+
+// gRPC would take a missing port for 443, and then find nobody. `address` is HOST:PORT, part of
+// `target`.
+absl::Status CheckAddress(absl::string_view target, absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  // Colons further left belong to an IPv6 address, which stands in brackets.
+  if (colon == absl::string_view::npos ||
+      (address.find(':') != colon && address[colon - 1] != ']')) {
+    return Wrong(target, "has no port from 1 to 65535: give HOST:PORT");
+  }
+  const absl::string_view port_text = address.substr(colon + 1);
+  uint32_t port = 0;
+  if (!absl::SimpleAtoi(port_text, &port) || port < 1 || port > 65'535) {
+    return Wrong(target, absl::StrCat("has the port '", port_text,
+                                      "', which is not a number from 1 to 65535"));
+  }
+  return colon == 0 ? Wrong(target, "has no host: give HOST:PORT") : absl::OkStatus();
+}
+
+// gRPC takes a URL for a name to be looked up. Schemes that gRPC knows are left to it.
+absl::Status CheckScheme(absl::string_view target) {
+  constexpr absl::string_view kKnown[] = {"dns",  "unix",  "unix-abstract", "ipv4",
+                                          "ipv6", "vsock", "xds",           "google-c2p"};
+  const size_t end = target.find("://");
+  if (end == absl::string_view::npos || absl::c_linear_search(kKnown, target.substr(0, end))) {
+    return absl::OkStatus();
+  }
+  const absl::string_view rest = target.substr(end + 3);
+  return Wrong(target, absl::StrCat("is a URL: give ", rest.substr(0, rest.find('/')), ", without ",
+                                    target.substr(0, end + 3)));
+}
+
+absl::Status CheckTarget(absl::string_view target) {
+  if (target.empty()) {
+    return absl::InvalidArgumentError("target is empty: give HOST:PORT");
+  }
+  if (absl::c_any_of(target, [](char c) { return absl::ascii_isspace(c); })) {
+    return Wrong(target, "has a space in it: give HOST:PORT");
+  }
+  if (absl::Status status = CheckScheme(target); !status.ok()) {
+    return status;
+  }
   absl::string_view address = target;
   if (absl::ConsumePrefix(&address, "dns:")) {
     // dns:[//authority/]name:port
@@ -22,30 +68,27 @@ absl::Status CheckPort(absl::string_view target) {
       const size_t slash = address.find('/');
       address.remove_prefix(slash == absl::string_view::npos ? 0 : slash + 1);
     }
+  } else if (absl::ConsumePrefix(&address, "ipv4:") || absl::ConsumePrefix(&address, "ipv6:")) {
+    for (const absl::string_view each : absl::StrSplit(address, ',')) {
+      if (absl::Status status = CheckAddress(target, each); !status.ok()) {
+        return status;
+      }
+    }
+    return absl::OkStatus();
   } else if (absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:") ||
-             absl::StartsWith(address, "ipv4:") || absl::StartsWith(address, "ipv6:") ||
              absl::StrContains(address, "://")) {
     return absl::OkStatus();
   }
-  const size_t colon = address.rfind(':');
-  uint32_t port = 0;
-  // Colons further left belong to an IPv6 address, which stands in brackets.
-  const bool has_port = colon != absl::string_view::npos &&
-                        (address.find(':') == colon || address[colon - 1] == ']') &&
-                        absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 &&
-                        port <= 65'535;
-  return has_port ? absl::OkStatus()
-                  : absl::InvalidArgumentError(absl::StrCat(
-                        "target '", target, "' has no port from 1 to 65535: give HOST:PORT"));
+  return CheckAddress(target, address);
 }
 
 }  // namespace
 
 absl::Status ClientOptions::Validate() const {
-  if (target.empty()) {
-    return absl::InvalidArgumentError("target is empty");
+  if (absl::Status status = CheckTarget(target); !status.ok()) {
+    return status;
   }
-  if (absl::Status status = CheckPort(target); !status.ok()) {
+  if (absl::Status status = FindProxy(target, proxy).status(); !status.ok()) {
     return status;
   }
   if (deadline <= absl::ZeroDuration() || deadline == absl::InfiniteDuration()) {

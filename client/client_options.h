@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "grpcpp/security/credentials.h"
 
 namespace canopy::client {
@@ -18,6 +19,9 @@ struct ClientOptions {
   std::string target = "127.0.0.1:50051";
   // Of each call, its retries included. Positive and finite.
   absl::Duration deadline = absl::Seconds(60);
+  // The HTTP proxy to go through, as `http://proxy:3128`; absent = as the environment says
+  // (client/proxy.h), empty = none.
+  absl::optional<std::string> proxy;
   // Of a serialised request: 1 to kMostRequestBytes. As the server's --max_request_bytes.
   int64_t max_request_bytes = int64_t{64} << 20;
   // Of one call, the first included: 1 (no retries) to 5 (gRPC's limit).

@@ -55,14 +55,16 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
     if (!limits_.traceparent.empty()) {
       context->AddMetadata("traceparent", limits_.traceparent);
     }
-    stream_ = MessageStream::Open(
-        channel, kMethod, std::move(context),
-        {[self](grpc::ByteBuffer* message) { self->Take(message); },
-         [self](const grpc::Status& status) { self->End(ToAbslStatus(status)); },
-         // The stream's owner waits for this, and not for the end: gRPC's thread still holds a
-         // channel then. If that were the last one of the process, gRPC would stop that thread from
-         // itself.
-         [gone = gone_] { gone->Notify(); }});
+    stream_ =
+        MessageStream::Open(channel, kMethod, std::move(context),
+                            {[self](grpc::ByteBuffer* message) { self->Take(message); },
+                             [self](const grpc::Status& status) {
+                               self->End(NameProxy(ToAbslStatus(status), self->limits_.proxy));
+                             },
+                             // The stream's owner waits for this, and not for the end: gRPC's
+                             // thread still holds a channel then. If that were the last one of the
+                             // process, gRPC would stop that thread from itself.
+                             [gone = gone_] { gone->Notify(); }});
   }
 
   // False where it would have to wait and may not.

@@ -27,7 +27,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "canopy/v1/scorer.pb.h"
+#include "client/proxy.h"
 #include "grpcpp/channel.h"
 
 namespace canopy::client {
@@ -52,8 +54,9 @@ class ScoreStream {
   struct Limits {
     int max_in_flight = ScoreStreamOptions::kDefaultMaxInFlight;
     int64_t max_request_bytes = 0;
-    absl::Duration deadline;  // from sending a request to its answer
-    std::string traceparent;  // '' = none
+    absl::Duration deadline;           // from sending a request to its answer
+    std::string traceparent;           // '' = none
+    absl::optional<ProxyRoute> proxy;  // that the channel goes through
   };
 
   // Use Client::OpenStream. The call starts at once.

@@ -21,7 +21,9 @@
 #include "client/cli/tree_drawing.h"
 #include "client/client.h"
 #include "client/codec.h"
+#include "client/connection_hint.h"
 #include "client/error_details.h"
+#include "client/file_text.h"
 
 namespace canopy::client {
 namespace {
@@ -150,10 +152,13 @@ class Session {
     const std::string name = line_.files.empty() ? flag : line_.files[0];
     std::ifstream file;
     if (name != "-") {
-      file.open(name);
-      if (!file) {
-        return absl::InvalidArgumentError(absl::StrCat("cannot read '", name, "'"));
+      if (absl::Status status = OpenForReading(name, &file); !status.ok()) {
+        return status;
       }
+    } else if (streams_.in_is_terminal && line_.files.empty()) {
+      return absl::InvalidArgumentError(
+          "stdin is a terminal: name a FILE of JSON lines, or pipe them in; with `-` as FILE they "
+          "are read from the terminal");
     }
     absl::Status status = ReadQuestions(name == "-" ? streams_.in : file, request);
     if (status.ok() && request->questions().empty()) {
@@ -210,11 +215,22 @@ class Session {
     }
     const bool unavailable = absl::IsUnavailable(status);
     const bool reached = client_->Connected();
-    if (unavailable && !reached) {
-      streams_.err << "  is canopy_server running at "
-                   << EscapeForTerminal(TargetFromFlags(line_.command)) << "?\n";
+    std::string hint = ConnectionHint(status, TargetFromFlags(line_.command));
+    if (hint.empty() && (unavailable || absl::IsDeadlineExceeded(status)) && !reached) {
+      hint = ReachHint();
+    }
+    if (!hint.empty()) {
+      streams_.err << "  " << EscapeForTerminal(hint) << "\n";
     }
     return unavailable || (absl::IsDeadlineExceeded(status) && !reached) ? kUnreachable : kRefused;
+  }
+
+  std::string ReachHint() const {
+    const std::string target = TargetFromFlags(line_.command);
+    return client_->proxy().has_value()
+               ? absl::StrCat("does the proxy reach ", target,
+                              "? Name its host in no_proxy to go there directly")
+               : absl::StrCat("is canopy_server running at ", target, "?");
   }
 
   const CommandLine line_;

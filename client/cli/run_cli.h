@@ -24,6 +24,7 @@ struct Streams {
   std::ostream& out;
   std::ostream& err;
   bool out_is_terminal = false;
+  bool in_is_terminal = false;
 };
 
 // Runs `canopy` with `arguments` (the program's name left out). Answers go to `out`, errors to

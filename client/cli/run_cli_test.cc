@@ -353,11 +353,73 @@ class SilentPort {
   SilentPort& operator=(const SilentPort&) = delete;
 
   const std::string& target() const { return target_; }
+  // The next connection; -1 after Stop.
+  int Accept() const { return accept(socket_, nullptr, nullptr); }
+  void Stop() const { shutdown(socket_, SHUT_RDWR); }
 
  private:
   const int socket_;
   std::string target_;
 };
+
+// What a port that answers every connection with `answer` makes `canopy health` say.
+std::string ErrorAt(const std::string& answer, std::string* target) {
+  const SilentPort port;
+  *target = port.target();
+  std::thread server([&port, &answer] {
+    for (int fd = port.Accept(); fd >= 0; fd = port.Accept()) {
+      EXPECT_EQ(send(fd, answer.data(), answer.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(answer.size()));
+      char rest[1024];
+      while (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0) {
+      }
+      close(fd);
+    }
+  });
+  std::istringstream in;
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(RunCli({"health", "--deadline=10s", "--server=" + port.target()}, {in, out, err}),
+            kUnreachable);
+  port.Stop();
+  server.join();
+  return err.str();
+}
+
+TEST(RunCliUnreachableTest, AMetricsPortIsExplained) {
+  std::string target;
+  const std::string error = ErrorAt(
+      "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", &target);
+  EXPECT_THAT(error,
+              EndsWith("\n  what listens at " + target +
+                       " speaks HTTP/1, as a server's --metrics_listen does: give the address "
+                       "of its --listen\n"));
+}
+
+TEST_F(RunCliTest, AServerWithoutTheCallIsExplained) {
+  // As gRPC refuses what no service of a server has.
+  server_.load_weights = [](grpc::ServerContext* /*context*/,
+                            const v1::LoadWeightsRequest& /*request*/, v1::Model* /*model*/) {
+    return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
+  };
+  const Result result = RunAlone({"load_weights", "--source=x", "--admin=" + server_.target()});
+  EXPECT_EQ(result.code, kRefused);
+  EXPECT_THAT(result.err, HasSubstr("what listens at " + server_.target() +
+                                    " does not have this call: a Canopy server scores at its "
+                                    "--listen, loads weights at its --admin_listen"));
+}
+
+TEST_F(RunCliTest, ATerminalIsNotWaitedForUnlessItIsNamed) {
+  std::istringstream in(kInput);
+  std::ostringstream out;
+  std::ostringstream err;
+  const std::string server = "--server=" + server_.target();
+  Streams streams{in, out, err};
+  streams.in_is_terminal = true;
+  EXPECT_EQ(RunCli({"score", server}, streams), kUsage);
+  EXPECT_THAT(err.str(), HasSubstr("stdin is a terminal: name a FILE of JSON lines"));
+  EXPECT_EQ(RunCli({"score", server, "-"}, streams), kOk);
+}
 
 TEST(RunCliUnreachableTest, DeadlineBeforeAnyConnectionIsExitCode3) {
   const SilentPort port;
@@ -422,7 +484,6 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{{"score", "--deadline=soon"}, "--deadline: 'soon'"},
         UsageCase{{"score", "--deadline=0s"}, "deadline 0 must be positive"},
         UsageCase{{"score", "--deadline=inf"}, "deadline inf must be positive"},
-        UsageCase{{"score", "--server="}, "target is empty"},
         UsageCase{{"score", "--model"}, "--model needs a value"},
         UsageCase{{"score", "--backend=fast"},
                   "--backend: 'fast' is not one of auto|dense|segmented|path|fused"},
@@ -437,14 +498,34 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{{"score", "--server=dns:///canopy"}, "has no port"},
         UsageCase{{"score", "--server=[::1]"}, "has no port"},
         UsageCase{{"score", "--server=::1"}, "has no port"},
-        UsageCase{{"score", "--server=host:0"}, "has no port"},
-        UsageCase{{"score", "--server=host:65536"}, "has no port"},
+        UsageCase{{"score", "--server=host:0"}, "has the port '0', which is not a number from 1"},
+        UsageCase{{"score", "--server=host:65536"}, "has the port '65536', which is not a number"},
+        UsageCase{{"score", "--server=host:grpc"}, "has the port 'grpc', which is not a number"},
+        UsageCase{{"score", "--server=:50051"}, "target ':50051' has no host: give HOST:PORT"},
+        UsageCase{{"score", "--server="}, "target is empty: give HOST:PORT"},
+        UsageCase{{"score", "--server= h:1"}, "target ' h:1' has a space in it"},
+        UsageCase{{"score", "--server=http://h:1/x"},
+                  "target 'http://h:1/x' is a URL: give h:1, without http://"},
+        UsageCase{{"score", "--server=https://h:1"}, "is a URL: give h:1, without https://"},
+        UsageCase{{"score", "--server=grpc://h:1"}, "is a URL: give h:1, without grpc://"},
+        UsageCase{{"score", "--server=ipv4:10.0.0.1:1,10.0.0.2"}, "has no port from 1 to 65535"},
+        UsageCase{{"score", "--deadline=5"},
+                  "--deadline: '5' is not a time with its unit, as 500ms, 5s or 2m"},
+        UsageCase{{"score", "--scores=maybe"}, "--scores: 'maybe' is not true or false"},
+        UsageCase{{"score", "--temperature=hot"}, "--temperature: 'hot' is not a number"},
+        UsageCase{{"score", "--top-logprobs=3"},
+                  "unknown flag --top-logprobs; did you mean --top_logprobs?"},
+        UsageCase{{"score", "--Temperature=1"}, "did you mean --temperature?"},
+        UsageCase{{"score", "--sever=h:1"}, "unknown flag --sever; did you mean --server?"},
+        UsageCase{{"score", "--inputs=x"}, "unknown flag --inputs; did you mean --input?"},
+        UsageCase{{"score", "/"}, "cannot read '/': it is a folder; name a file in it"},
         UsageCase{{"model", "--backend=dense"}, "--backend is no flag of `model`"},
         UsageCase{{"health", "--model=m"}, "--model is no flag of `health`"},
         UsageCase{{"health", "file"}, "unexpected argument 'file'"},
         UsageCase{{"score", "a", "b"}, "unexpected argument 'b'"},
         UsageCase{{"score", "a", "--input=b"}, "--input and a file are both given"},
-        UsageCase{{"score", "/nonexistent/x"}, "cannot read '/nonexistent/x'"},
+        UsageCase{{"score", "/nonexistent/x"},
+                  "cannot read '/nonexistent/x': No such file or directory"},
         UsageCase{{"score", "--", "--x\x1b"}, "cannot read '--x\\x1b'"},
         UsageCase{{"score"}, "stdin: no questions", "\n"},
         UsageCase{{"score"}, "stdin: line 1: column 1: not JSON", "x"}));

@@ -11,6 +11,7 @@
 #include "client/cli/request_flags.h"
 #include "client/load/load_flags.h"
 #include "client/load/load_result.h"
+#include "client/proxy.h"
 
 namespace canopy::client {
 namespace {
@@ -195,6 +196,13 @@ absl::Status ReadDriver(LoadOptions* options) {
   }
   if (driver.kill_share > 0 && driver.client.credentials != nullptr) {
     return Wrong("kill_share", "connections are cut in plaintext only");
+  }
+  for (const Target& target : driver.targets) {
+    const auto proxy = FindProxy(target.address, driver.client.proxy);
+    if (driver.kill_share > 0 && proxy.ok() && proxy->has_value()) {
+      return Wrong("kill_share",
+                   absl::StrCat("connections that are cut go direct, and not ", ToString(**proxy)));
+    }
   }
   return absl::OkStatus();
 }

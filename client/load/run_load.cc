@@ -13,6 +13,8 @@
 #include "client/cli/output_file.h"
 #include "client/cli/terminal_text.h"
 #include "client/client.h"
+#include "client/connection_hint.h"
+#include "client/file_text.h"
 #include "client/load/expected_answers.h"
 #include "client/load/load_driver.h"
 #include "client/load/load_flags.h"
@@ -83,10 +85,13 @@ class Program {
 
   LoadExit FailCall(const std::string& address, const absl::Status& status) {
     const bool unreachable = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-    return Fail(
-        unreachable ? kLoadUnreachable : kLoadFailed,
-        absl::StrCat(address, ": ", absl::StatusCodeToString(status.code()), ": ", status.message(),
-                     unreachable ? "; is canopy_server running there?" : ""));
+    std::string hint = ConnectionHint(status, address);
+    if (hint.empty() && unreachable) {
+      hint = "is canopy_server running there?";
+    }
+    return Fail(unreachable ? kLoadUnreachable : kLoadFailed,
+                absl::StrCat(address, ": ", absl::StatusCodeToString(status.code()), ": ",
+                             status.message(), hint.empty() ? "" : "; ", hint));
   }
 
   // Every target must answer, and with the same model where answers are compared.
@@ -123,9 +128,11 @@ class Program {
     pool_options.max_path_tokens = context_.model.max_path_tokens();
     absl::StatusOr<RequestPool> pool = absl::UnknownError("");
     if (options_.kind == LoadKind::kTrace) {
-      std::ifstream file(options_.trace_file);
-      pool = file ? RequestPool::FromTrace(file, pool_options, &trace_)
-                  : absl::InvalidArgumentError("cannot be read");
+      std::ifstream file;
+      if (absl::Status status = OpenForReading(options_.trace_file, &file); !status.ok()) {
+        return Fail(kLoadUsage, absl::StrCat("--trace: ", status.message()));
+      }
+      pool = RequestPool::FromTrace(file, pool_options, &trace_);
     } else {
       pool = RequestPool::FromMix(options_.mix, pool_options);
     }
@@ -232,11 +239,13 @@ class Program {
     // The figures are those of one run, and so is what the report says of it.
     LoadOptions shown = options_;
     shown.rate = shown_rate;
+    const size_t tried = context_.probes.size();
+    const std::string goal = absl::FormatDuration(context_.latency_goal);
     context_.load = absl::StrCat(
-        Describe(shown),
-        absl::StrFormat("; the %s of %d rates tried, goal %s",
-                        found ? "highest within the goal" : "last, and none is within the goal,",
-                        context_.probes.size(), absl::FormatDuration(context_.latency_goal)));
+        Describe(shown), "; ",
+        found ? absl::StrCat("of ", tried, " rates tried the highest that meets the goal of ", goal)
+              : absl::StrCat("the last of ", tried,
+                             " rates tried, none of which meets the goal of ", goal));
     context_.offered = OfferedRates(options_, shown_rate, trace_);
     return found;
   }

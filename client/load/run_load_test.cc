@@ -242,7 +242,8 @@ TEST_F(RunLoadTest, SendsTraces) {
   EXPECT_THAT(result.out, HasSubstr("2 calls with 5 candidates started"));
   const Result missing = Run({"--trace=/nonexistent/x"});
   EXPECT_EQ(missing.code, kLoadUsage);
-  EXPECT_THAT(missing.err, HasSubstr("--trace '/nonexistent/x': cannot be read"));
+  EXPECT_THAT(missing.err,
+              HasSubstr("--trace: cannot read '/nonexistent/x': No such file or directory"));
 }
 
 TEST_F(RunLoadTest, ShapesThatTheModelDoesNotTakeAreUsage) {

@@ -1,8 +1,6 @@
 #include "client/load/targets.h"
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -10,21 +8,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/file_text.h"
 
 namespace canopy::client {
-namespace {
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot read '", path, "'"));
-  }
-  return text;
-}
-
-}  // namespace
-
 absl::StatusOr<std::vector<Target>> ParseTargets(absl::string_view text) {
   std::vector<Target> targets;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
@@ -57,7 +43,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsCredentials(const T
   };
   for (const auto& [path, pem] : parts) {
     if (!path->empty()) {
-      absl::StatusOr<std::string> text = ReadFile(*path);
+      absl::StatusOr<std::string> text = ReadFileText(*path);
       if (!text.ok()) {
         return text.status();
       }
@@ -68,7 +54,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsCredentials(const T
 }
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadFile(path);
+  const absl::StatusOr<std::string> text = ReadFileText(path);
   if (!text.ok()) {
     return text.status();
   }

@@ -1,0 +1,43 @@
+#include "client/file_text.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+namespace canopy::client {
+namespace {
+
+// `error` is errno of the failed call; 0 = unknown.
+absl::Status CannotRead(const std::string& path, int error) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "cannot read '", path, "'", error == 0 ? "" : absl::StrCat(": ", std::strerror(error))));
+}
+
+}  // namespace
+
+absl::Status OpenForReading(const std::string& path, std::ifstream* file) {
+  // A folder can be opened, and reads as an empty file.
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read '", path, "': it is a folder; name a file in it"));
+  }
+  errno = 0;
+  file->open(path, std::ios::binary);
+  return *file ? absl::OkStatus() : CannotRead(path, errno);
+}
+
+absl::StatusOr<std::string> ReadFileText(const std::string& path) {
+  std::ifstream file;
+  if (absl::Status status = OpenForReading(path, &file); !status.ok()) {
+    return status;
+  }
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return file.bad() ? absl::StatusOr<std::string>(CannotRead(path, errno)) : text;
+}
+
+}  // namespace canopy::client
