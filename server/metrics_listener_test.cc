@@ -101,7 +101,7 @@ constexpr char kPage[] = "canopy_ready 1\n";
 
 class MetricsListenerTest : public ::testing::Test {
  protected:
-  void Start(std::string page = kPage) {
+  void Start(const std::string& page = kPage) {
     auto listener =
         MetricsListener::Start("127.0.0.1:0", [this, page] { return ++renders_, page; });
     ASSERT_TRUE(listener.ok()) << listener.status();

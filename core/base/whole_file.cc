@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -113,6 +114,40 @@ absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes) {
+  // Without O_NONBLOCK a pipe would block here until somebody writes to it.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) {
+    return Failed("open", path, errno);
+  }
+  const absl::Cleanup close_it = [fd = fd] { close(fd); };
+  struct stat info = {};
+  if (fstat(fd, &info) != 0) {
+    return Failed("read", path, errno);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat("'", path, "' is not a regular file"));
+  }
+  if (static_cast<uint64_t>(info.st_size) > max_bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", path, "': ", info.st_size, " bytes exceed the limit ", max_bytes));
+  }
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  size_t num_read = 0;
+  while (num_read < text.size()) {
+    const ssize_t size = read(fd, &text[num_read], text.size() - num_read);
+    if (size < 0 && errno != EINTR) {
+      return Failed("read", path, errno);
+    }
+    if (size == 0) {
+      break;  // It has become shorter.
+    }
+    num_read += size < 0 ? 0 : static_cast<size_t>(size);
+  }
+  text.resize(num_read);
+  return text;
+}
 
 absl::Status WriteWholeFile(const std::string& path, absl::string_view text) {
   struct stat found = {};

@@ -2,6 +2,7 @@
 #ifndef CORE_BASE_WHOLE_FILE_H_
 #define CORE_BASE_WHOLE_FILE_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,12 @@
 #include "absl/time/time.h"
 
 namespace canopy {
+
+// Returns the content of the regular file at `path`. NOT_FOUND if there is no such file;
+// FAILED_PRECONDITION if it is a pipe, a device or a folder, which might be waited for or have no
+// end, or is larger than `max_bytes`, of which nothing is read; the error of the failed system call
+// otherwise.
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes);
 
 // Makes `text` the content of the file at `path`, which need not exist. Readers, and whoever looks
 // after a crash, find the old content or the new one and never a part: the bytes are written to a

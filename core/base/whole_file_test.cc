@@ -78,6 +78,25 @@ TEST_F(WholeFileTest, WritesAndReplacesAndLeavesNothingElse) {
   EXPECT_THAT(Names(), ElementsAre("file"));
 }
 
+TEST_F(WholeFileTest, ReadsRegularFilesUpToALimitAndWaitsForNothing) {
+  const std::string path = Join("file");
+  EXPECT_TRUE(absl::IsNotFound(ReadWholeFile(path, 10).status()));
+  EXPECT_TRUE(absl::IsNotFound(ReadWholeFile(Join("no/file"), 10).status()));
+  ASSERT_TRUE(WriteWholeFile(path, std::string("a\0b", 3)).ok());
+  EXPECT_EQ(*ReadWholeFile(path, 3), std::string("a\0b", 3));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadWholeFile(path, 2).status()));
+  ASSERT_TRUE(WriteWholeFile(path, "").ok());
+  EXPECT_EQ(*ReadWholeFile(path, 0), "");
+  std::filesystem::resize_file(path, uint64_t{1} << 40);
+  const std::string pipe = Join("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& other : {path, pipe, folder_, std::string("/dev/zero")}) {
+    const absl::Status status = ReadWholeFile(other, 4'096).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("'", other, "'")));
+  }
+}
+
 TEST_F(WholeFileTest, AnOpenReaderKeepsTheOldContent) {
   const std::string path = Join("file");
   ASSERT_TRUE(WriteWholeFile(path, "old").ok());

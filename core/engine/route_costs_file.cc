@@ -1,20 +1,15 @@
 #include "core/engine/route_costs_file.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "core/base/whole_file.h"
-#include "core/model/file_copy.h"
 #include "core/model/strict_json.h"
 
 namespace canopy {
@@ -45,10 +40,6 @@ absl::Status NotOurs(const std::string& path, absl::string_view what) {
       absl::StrCat("route costs '", path, "': ", what, "; remove the file to measure again"));
 }
 
-absl::Status Unusable(const std::string& path, absl::string_view what) {
-  return absl::FailedPreconditionError(absl::StrCat("route costs '", path, "': ", what));
-}
-
 json KeyToJson(const RouteCostsKey& key) {
   return {{"device", key.device},
           {"dtype", key.dtype},
@@ -73,28 +64,14 @@ bool HasKey(const json& entry, const RouteCostsKey& key) {
 
 // Nothing if there is no such file.
 absl::StatusOr<std::optional<std::string>> ReadText(const std::string& path) {
-  const absl::StatusOr<RegularFile> file = OpenRegularFile(path);
-  if (absl::IsNotFound(file.status())) {
+  absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxFileBytes);
+  if (absl::IsNotFound(text.status())) {
     return std::nullopt;
   }
-  if (!file.ok()) {
-    return Unusable(path, file.status().message());
+  if (!text.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat("route costs: ", text.status().message()));
   }
-  const absl::Cleanup close_it = [&file] { close(file->descriptor); };
-  if (file->size > kMaxFileBytes) {
-    return Unusable(path, absl::StrCat(file->size, " bytes exceed the ", kMaxFileBytes,
-                                       " of a file of route costs"));
-  }
-  std::string text(file->size, '\0');
-  size_t num_read = 0;
-  while (num_read < text.size()) {
-    const ssize_t size = read(file->descriptor, &text[num_read], text.size() - num_read);
-    if (size == 0 || (size < 0 && errno != EINTR)) {
-      return Unusable(path, "cannot be read");
-    }
-    num_read += static_cast<size_t>(std::max<ssize_t>(size, 0));
-  }
-  return text;
+  return *std::move(text);
 }
 
 // The whole document, an empty one without a file.
