@@ -202,6 +202,7 @@ Json ModelJson(const v1::Model& model) {
                {"support", model.support()},
                {"support_reason", model.support_reason()},
                {"default_policy", EnumName(model.default_policy())},
+               {"policy_reason", model.policy_reason()},
                {"limits", limits},
                {"vocabulary_hash", model.vocabulary_hash()},
                {"build", model.build()},

@@ -119,7 +119,8 @@ TEST(AnswerJsonTest, Models) {
             R"("vocab_size":259,"max_path_tokens":2048,"num_labels":1,)"
             R"("heads":["vectors","reward"],)"
             R"("dtype":"float32","device":"cpu","support":"tree","support_reason":"",)"
-            R"("default_policy":"reference","limits":{"max_paths":65536,"max_questions":4096},)"
+            R"("default_policy":"reference","policy_reason":"",)"
+            R"("limits":{"max_paths":65536,"max_questions":4096},)"
             R"("vocabulary_hash":"","build":"0.1","pooling":"last","folder_normalizes":true,)"
             R"("pad_token":258}]})");
   EXPECT_EQ(ModelsToJson(v1::ListModelsResponse()), R"({"models":[]})");

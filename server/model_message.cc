@@ -27,6 +27,7 @@ v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
   model.set_support_reason(info.support_reason);
   model.set_default_policy(info.default_policy == Policy::kMeasured ? v1::POLICY_MEASURED
                                                                     : v1::POLICY_REFERENCE);
+  model.set_policy_reason(info.policy_reason);
   for (const auto& [name, value] : limits) {
     (*model.mutable_limits())[name] = static_cast<uint64_t>(value);
   }

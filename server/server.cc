@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
                              {"dtype", info.dtype},
                              {"device", info.device},
                              {"policy", PolicyName(info.default_policy)},
+                             {"policy_reason", info.policy_reason},
                              {"fused", info.fused_supported ? "runs" : info.fused_reason},
                              {"max_path_tokens", info.max_path_tokens}});
     runners.push_back(*std::move(runner));

@@ -78,7 +78,8 @@ ABSL_FLAG(bool, reflection, false, "Answer gRPC server reflection on --listen.")
 ABSL_FLAG(
     std::string, policy, "auto",
     "Who picks the backend for POLICY_DEFAULT: reference (fixed rules), measured (the least "
-    "predicted cost; measures at start) or auto (measured where fused runs, else reference).");
+    "predicted cost; measures at start) or auto (measured where fused runs, where --route_costs "
+    "has costs, or where measuring is forecast to take at most 2 s; else reference).");
 ABSL_FLAG(
     std::string, route_costs, "",
     "File of measured costs: read where it fits device, model and version, else written after "

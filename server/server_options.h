@@ -49,7 +49,7 @@ struct ServerOptions {
   bool insecure = false;        // plaintext beyond loopback
   bool reflection = false;
 
-  // Of requests that leave the policy open; unset = measured where fused runs, else reference.
+  // Of requests that leave the policy open; unset = as --policy=auto says.
   std::optional<Policy> policy;
   std::string route_costs;  // file of measured costs; '' = none
   // Stand in for what a request leaves open.

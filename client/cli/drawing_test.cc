@@ -307,6 +307,7 @@ TEST(ModelTablesTest, ShowsEveryProperty) {
   other->set_support("path");
   other->set_support_reason("sliding window");
   other->set_pooling("mean");
+  other->set_policy_reason("--policy names it");
   const std::string text = ModelTables(response, kPlain);
   EXPECT_EQ(FirstTable(text), R"(model                demo
 version              3
@@ -333,6 +334,7 @@ limit max_questions  4096
   EXPECT_THAT(text, HasSubstr("support          path (sliding window)\n"));
   EXPECT_THAT(text, HasSubstr("pad_token        -\n"));
   EXPECT_THAT(text, HasSubstr("pooling          mean (vectors here are the last token's)\n"));
+  EXPECT_THAT(text, HasSubstr("default_policy   default (--policy names it)\n"));
 }
 
 }  // namespace

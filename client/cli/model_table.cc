@@ -33,6 +33,12 @@ std::string PadToken(const v1::Model& model) {
              : "";
 }
 
+std::string DefaultPolicy(const v1::Model& model) {
+  const std::string policy(EnumName(model.default_policy()));
+  return model.policy_reason().empty() ? policy
+                                       : absl::StrCat(policy, " (", model.policy_reason(), ")");
+}
+
 std::vector<std::pair<std::string, std::string>> Properties(const v1::Model& model) {
   std::vector<std::pair<std::string, std::string>> properties = {
       {"version", absl::StrCat(model.version())},
@@ -47,7 +53,7 @@ std::vector<std::pair<std::string, std::string>> Properties(const v1::Model& mod
       {"dtype", model.dtype()},
       {"device", model.device()},
       {"support", Support(model)},
-      {"default_policy", EnumName(model.default_policy())},
+      {"default_policy", DefaultPolicy(model)},
       {"vocabulary_hash", model.vocabulary_hash()},
       {"pooling", Pooling(model)},
       {"pad_token", PadToken(model)},

@@ -17,7 +17,8 @@
 namespace canopy {
 
 struct ModelRoutesOptions {
-  // Of requests that leave it open; unset = measured where fused runs, else reference.
+  // Of requests that leave it open; unset = measured where fused runs, where the file has costs, or
+  // where measuring is forecast to take at most kMaxMeasureSeconds; else reference.
   std::optional<Policy> policy;
   std::string costs_file;  // of route_costs_file.h; empty = none
   RouteCostsKey key;
@@ -26,13 +27,16 @@ struct ModelRoutesOptions {
 
 struct ModelRoutes {
   Policy default_policy = Policy::kReference;
+  std::string policy_reason;                // why
   std::shared_ptr<const RouteCosts> costs;  // null = not measured
 };
 
 // Takes the costs from the file when it has them for every backend that may run. Otherwise the
 // reference policy goes without, and the measured one has them measured and written there. Where
-// nothing is measured, all backends are warmed up. A file that cannot be read or written is a
-// warning in the log; one that holds something else is INVALID_ARGUMENT. Other errors as of its
+// nothing is measured, all backends are warmed up. A policy that was left open because measuring is
+// short gets as much time for all backends as it was forecast to take at most. A file that cannot
+// be read or written is a warning in the log; one that holds something else is INVALID_ARGUMENT.
+// Other errors as of its
 // parts.
 absl::StatusOr<ModelRoutes> SetUpModelRoutes(ModelRunner& runner,
                                              const ModelRoutesOptions& options);

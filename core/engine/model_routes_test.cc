@@ -29,6 +29,9 @@ class ModelRoutesTest : public ::testing::Test {
   absl::StatusOr<ModelRoutes> SetUpRoutes(bool fused_supported = false) {
     ModelInfo info = FakeModelInfo();
     info.fused_supported = fused_supported;
+    info.num_layers = num_layers_;
+    info.layer_weights = 196'608;
+    info.attention_size = 128;
     FakeRunner runner(info, controls_);
     return SetUpModelRoutes(runner, options_);
   }
@@ -37,14 +40,52 @@ class ModelRoutesTest : public ::testing::Test {
   std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
   ModelRoutesOptions options_;
   double now_ms_ = 0;
+  int64_t num_layers_ = 0;  // not known
 };
 
-TEST_F(ModelRoutesTest, ReferenceMeasuresNothingButWarmsUp) {
+TEST_F(ModelRoutesTest, AModelWithoutASizeIsNotMeasuredButWarmedUp) {
   const auto routes = SetUpRoutes();
   ASSERT_TRUE(routes.ok()) << routes.status();
   EXPECT_EQ(routes->default_policy, Policy::kReference);
   EXPECT_EQ(routes->costs, nullptr);
   EXPECT_EQ(controls_->forwards(), 2 * 3);
+}
+
+TEST_F(ModelRoutesTest, AnOpenPolicyMeasuresWhatIsForecastToBeShort) {
+  num_layers_ = 8;
+  auto routes = SetUpRoutes();
+  ASSERT_TRUE(routes.ok()) << routes.status();
+  EXPECT_EQ(routes->default_policy, Policy::kMeasured);
+  EXPECT_EQ(routes->costs->backends.size(), 3U);
+  EXPECT_EQ(routes->policy_reason, "measuring is forecast to take 1.8 s, at most 2 s");
+  // However slow the clock says that it is.
+  options_.measure.now_ms = [this] { return now_ms_ += 1e6; };
+  EXPECT_EQ(SetUpRoutes()->default_policy, Policy::kMeasured);
+  num_layers_ = 80;
+  routes = SetUpRoutes();
+  EXPECT_EQ(routes->default_policy, Policy::kReference);
+  EXPECT_EQ(routes->costs, nullptr);
+  EXPECT_EQ(routes->policy_reason, "measuring is forecast to take 18 s, more than 2 s");
+}
+
+TEST_F(ModelRoutesTest, CostsFromAFileMakeAnOpenPolicyMeasured) {
+  options_.costs_file = folder_.Join("costs.json");
+  EXPECT_EQ(SetUpRoutes()->default_policy, Policy::kReference);
+  options_.policy = Policy::kMeasured;
+  EXPECT_EQ(SetUpRoutes()->policy_reason, "--policy names it");
+  options_.policy.reset();
+  const auto routes = SetUpRoutes();
+  EXPECT_EQ(routes->default_policy, Policy::kMeasured);
+  EXPECT_EQ(routes->policy_reason, "--route_costs has the costs of this model");
+}
+
+TEST_F(ModelRoutesTest, ANamedPolicyIsKept) {
+  num_layers_ = 8;
+  options_.policy = Policy::kReference;
+  const auto routes = SetUpRoutes();
+  EXPECT_EQ(routes->default_policy, Policy::kReference);
+  EXPECT_EQ(routes->costs, nullptr);
+  EXPECT_EQ(routes->policy_reason, "--policy names it");
 }
 
 TEST_F(ModelRoutesTest, MeasuresWhereFusedRunsOrWhenAsked) {

@@ -34,10 +34,15 @@ constexpr Shape kShapes[] = {
 // Where one run takes this long, what comes with the first is no longer what makes a request slow.
 constexpr double kMaxWarmUpMs = 500;
 constexpr int kMaxTimedRuns = 3;
-// Fewer cannot be told apart.
-constexpr size_t kMinSamples = 2;
 // One run of a shape may take this part of the budget before it is no longer repeated.
 constexpr double kRepeatedShare = 1.0 / 8;
+
+// That `backend` computes for a shape.
+int64_t TokensOf(Backend backend, const Shape& shape) {
+  const int64_t suffixes = int64_t{shape.questions} * shape.candidates * shape.suffix;
+  const int64_t prefixes = int64_t{shape.questions} * shape.prefix;
+  return suffixes + (backend == Backend::kPath ? shape.candidates * prefixes : prefixes);
+}
 
 std::shared_ptr<const PathBatch> MakeBatch(const Shape& shape, int64_t vocab_size) {
   const auto token = [vocab_size](int64_t number) {
@@ -108,7 +113,9 @@ class BackendTimer {
     const double start = Now();
     for (const Shape& shape : Shapes()) {
       const double left = options_.budget_ms - (Now() - start);
-      if (samples.size() >= kMinSamples && ExpectedMs(samples, shape) > left) {
+      const auto num_samples = static_cast<int>(samples.size());
+      if (num_samples >= options_.max_shapes ||
+          (num_samples >= options_.min_shapes && ExpectedMs(samples, shape) > left)) {
         break;
       }
       const absl::StatusOr<std::optional<CostSample>> sample = TimeShape(shape);
@@ -155,11 +162,8 @@ class BackendTimer {
   // Of a run to warm up and a timed one, were all that counts the tokens.
   double ExpectedMs(const std::vector<CostSample>& samples, const Shape& shape) const {
     const CostSample& last = samples.back();
-    const int64_t own =
-        backend_ == Backend::kPath ? int64_t{shape.prefix} + shape.suffix : int64_t{shape.suffix};
-    const int64_t shared = backend_ == Backend::kPath ? 0 : shape.prefix;
-    const auto tokens = static_cast<double>(shape.questions * (shape.candidates * own + shared));
-    return 2 * last.ms * tokens / static_cast<double>(last.load.tokens);
+    return 2 * last.ms * static_cast<double>(TokensOf(backend_, shape)) /
+           static_cast<double>(last.load.tokens);
   }
 
   absl::StatusOr<std::optional<CostSample>> TimeShape(const Shape& shape) {
@@ -230,6 +234,21 @@ std::vector<Backend> RunnableBackends(const ModelInfo& model) {
     backends.push_back(Backend::kFused);
   }
   return backends;
+}
+
+MeasureWork LeastMeasureWork(Backend backend) {
+  MeasureWork work;
+  for (int i = 0; i < kLeastShapes; ++i) {
+    constexpr int64_t kRuns = 1 + kMaxTimedRuns;
+    const Shape& shape = kShapes[i];
+    const int64_t tokens = TokensOf(backend, shape);
+    // On the path backend a token meets its path at most, elsewhere its forward.
+    const int64_t reach = backend == Backend::kPath ? shape.prefix + shape.suffix : tokens;
+    work.forwards += kRuns;
+    work.tokens += kRuns * tokens;
+    work.pairs += kRuns * tokens * reach;
+  }
+  return work;
 }
 
 absl::StatusOr<RouteCosts> MeasureRouteCosts(ModelRunner& runner,

@@ -16,8 +16,11 @@ namespace canopy {
 
 struct RouteMeasureOptions {
   int64_t max_batch_tokens = 16'384;  // computed tokens of one forward
-  // Of each backend. Sizes grow until the next one would pass it; the two smallest always run.
+  // Of each backend. Sizes grow until the next one would pass it; the `min_shapes` smallest always
+  // run.
   double budget_ms = 4'000;
+  int min_shapes = 2;              // fewer cannot be told apart
+  int max_shapes = 100;            // at least min_shapes
   std::function<double()> now_ms;  // null = the monotonic clock
 };
 
@@ -30,6 +33,18 @@ std::vector<Backend> RunnableBackends(const ModelInfo& model);
 // ends everything (UNAVAILABLE).
 absl::StatusOr<RouteCosts> MeasureRouteCosts(ModelRunner& runner,
                                              const RouteMeasureOptions& options);
+
+// As many as a backend has costs: forecasts from fewer are guesses.
+inline constexpr int kLeastShapes = 3;
+
+// Forwards, and the tokens and attention pairs in them.
+struct MeasureWork {
+  int64_t forwards = 0;
+  int64_t tokens = 0;
+  int64_t pairs = 0;
+};
+// What MeasureRouteCosts does for `backend` with the kLeastShapes smallest shapes, at most.
+MeasureWork LeastMeasureWork(Backend backend);
 
 inline constexpr int kWarmUpSizes = 2;
 

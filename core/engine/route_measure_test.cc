@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -97,6 +99,33 @@ TEST(RouteMeasureTest, FindsTheCostsOfEveryBackend) {
     EXPECT_NEAR(ForecastMs(costs->backends.at(backend), own) / ForecastMs(cost, own), 1, 0.02)
         << BackendName(backend);
   }
+}
+
+TEST(RouteMeasureTest, RunsTheLeastShapesWhateverTheyTakeAndNoMoreThanWasForecast) {
+  for (const Backend backend : {Backend::kPath, Backend::kDense, Backend::kSegmented}) {
+    TimedRunner runner(FakeModelInfo(), 1'000);
+    RouteMeasureOptions options = runner.options();
+    options.budget_ms = 1;
+    options.min_shapes = kLeastShapes;
+    ASSERT_TRUE(MeasureRouteCosts(runner, options).ok());
+    const std::vector<int64_t>& tokens = runner.tokens(backend);
+    const MeasureWork work = LeastMeasureWork(backend);
+    EXPECT_EQ(std::set<int64_t>(tokens.begin(), tokens.end()).size(), size_t{kLeastShapes});
+    EXPECT_LE(static_cast<int64_t>(tokens.size()), work.forwards);
+    EXPECT_LE(std::accumulate(tokens.begin(), tokens.end(), int64_t{0}), work.tokens);
+  }
+}
+
+TEST(RouteMeasureTest, StopsAtTheMostShapes) {
+  TimedRunner runner(FakeModelInfo());
+  RouteMeasureOptions options = runner.options();
+  options.budget_ms = 1e9;
+  options.max_shapes = kLeastShapes;
+  ASSERT_TRUE(MeasureRouteCosts(runner, options).ok());
+  const std::vector<int64_t>& tokens = runner.tokens(Backend::kPath);
+  EXPECT_EQ(static_cast<int64_t>(tokens.size()), LeastMeasureWork(Backend::kPath).forwards);
+  EXPECT_EQ(std::accumulate(tokens.begin(), tokens.end(), int64_t{0}),
+            LeastMeasureWork(Backend::kPath).tokens);
 }
 
 TEST(RouteMeasureTest, StopsGrowingWithinItsBudgetButMeasuresTwoSizes) {

@@ -56,6 +56,7 @@ class TorchRunner : public ModelRunner {
   void SetRoutes(const ModelRoutes& routes) {
     ModelInfo info = *info_;
     info.default_policy = routes.default_policy;
+    info.policy_reason = routes.policy_reason;
     info.route_costs = routes.costs;
     info_ = std::make_shared<const ModelInfo>(std::move(info));
   }
@@ -132,6 +133,17 @@ class TurnTakingRunner final : public ModelRunner {
   ModelRunner& runner_;
 };
 
+// The weights that one token meets in one layer, on average.
+int64_t LayerWeights(const ModelConfig& config) {
+  const int64_t attention = 2 * config.hidden_size * (config.query_size() + config.kv_size());
+  const auto sparse_layers =
+      std::count(config.experts.sparse_layers.begin(), config.experts.sparse_layers.end(), true);
+  const int64_t dense_columns = (config.num_layers - sparse_layers) * config.intermediate_size;
+  const int64_t sparse_columns =
+      sparse_layers * config.experts.experts_per_token * config.experts.intermediate_size;
+  return attention + 3 * config.hidden_size * (dense_columns + sparse_columns) / config.num_layers;
+}
+
 ModelInfo DescribeModel(const TorchRunnerOptions& options, const HostModel& model,
                         const at::TensorOptions& placement) {
   const ModelConfig& config = model.config;
@@ -145,6 +157,9 @@ ModelInfo DescribeModel(const TorchRunnerOptions& options, const HostModel& mode
   info.parameters = model.weights.CountParameters();
   info.hidden_size = config.hidden_size;
   info.vocab_size = config.vocab_size;
+  info.num_layers = config.num_layers;
+  info.layer_weights = LayerWeights(config);
+  info.attention_size = config.query_size();
   info.device = placement.device().str();
   const int64_t max_batch_tokens =
       options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(info.device);
@@ -255,7 +270,7 @@ absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
     const ModelInfo& served = *options.replacement->served;
     CANOPY_RETURN_IF_ERROR(WarmUpBackends(turns, max_batch_tokens, /*num_sizes=*/1));
     CANOPY_RETURN_IF_ERROR(WarmUpHeads(turns, max_batch_tokens));
-    runner.SetRoutes({served.default_policy, served.route_costs});
+    runner.SetRoutes({served.default_policy, served.policy_reason, served.route_costs});
     // A backend whose turn was refused counts as one that does not run.
     return CheckWanted(options);
   }

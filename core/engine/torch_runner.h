@@ -35,9 +35,9 @@ struct TorchRunnerOptions {
   // Runs every backend before the model is handed out, so that the first request finds them warm,
   // and sets up the policy as core/engine/model_routes.h says.
   bool prepare_routes = false;
-  std::optional<Policy> policy;
-  std::string route_costs;  // file; empty = none
-  std::string build;        // version of the program, which measured costs belong to
+  std::optional<Policy> policy;  // unset = as the model's size, device and costs say
+  std::string route_costs;       // file; empty = none
+  std::string build;             // version of the program, which measured costs belong to
   // The model is to take the place of one that serves: the device is used in turns, policy and
   // costs are those of what serves.
   std::optional<Replacement> replacement;

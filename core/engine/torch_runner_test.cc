@@ -450,10 +450,16 @@ class PreparedRunnerTest : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(PreparedRunnerTest, OnACpuTheReferencePolicyIsDefaultAndNothingIsMeasured) {
+TEST_F(PreparedRunnerTest, ASmallModelOnACpuIsMeasured) {
   const auto info = Load(std::nullopt, /*with_kernels=*/false);
-  EXPECT_EQ(info->default_policy, Policy::kReference);
-  EXPECT_EQ(info->route_costs, nullptr);
+  EXPECT_EQ(info->num_layers, 2);
+  EXPECT_EQ(info->layer_weights, 2 * 24 * (64 + 32) + 3 * 24 * 40);
+  EXPECT_EQ(info->attention_size, 64);
+  EXPECT_EQ(info->default_policy, Policy::kMeasured);
+  EXPECT_TRUE(absl::StrContains(info->policy_reason, "measuring is forecast to take"))
+      << info->policy_reason;
+  ASSERT_NE(info->route_costs, nullptr);
+  EXPECT_EQ(info->route_costs->backends.size(), 3U);
   EXPECT_FALSE(info->fused_supported);
   EXPECT_TRUE(absl::StrContains(info->fused_reason, "no CUDA device")) << info->fused_reason;
 }

@@ -124,6 +124,11 @@ struct ModelInfo {
   bool fused_supported = false;  // whether Backend::kFused runs on this model and device
   std::string fused_reason;      // why not
   Policy default_policy = Policy::kReference;  // of requests that leave it open
+  std::string policy_reason;                   // why it is that
+  // What the layers take, for forecasts; 0 = not known.
+  int64_t num_layers = 0;
+  int64_t layer_weights = 0;   // that one token meets in one layer, experts not chosen left out
+  int64_t attention_size = 0;  // query heads x head size
   // What backends cost; null = not measured, so that Policy::kMeasured is refused.
   std::shared_ptr<const RouteCosts> route_costs;
   std::string vocabulary_hash;  // of tokenizer.json; empty without one

@@ -1,0 +1,63 @@
+// What it takes to measure the costs of a model's backends at the start, beside the forecast that
+// --policy=auto goes by. Seconds of user CPU time, so that a busy machine matters little.
+//
+//   measure_benchmark CONFIG.json...   each with seeded random weights; one thread, float32
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/engine/measure_forecast.h"
+#include "core/engine/route_measure.h"
+#include "core/engine/torch_runner.h"
+
+namespace canopy {
+namespace {
+
+double UserSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec) / 1e6;
+}
+
+absl::Status Measure(const std::string& config, const std::string& dtype) {
+  TorchRunnerOptions options;
+  options.name = "model";
+  options.source = "synthetic:" + config;
+  options.device = "cpu";
+  options.dtype = dtype;
+  options.threads = 1;
+  auto runner = LoadTorchRunner(options);
+  if (!runner.ok()) {
+    return runner.status();
+  }
+  const ModelInfo& model = *(*runner)->info();
+  RouteMeasureOptions measure;
+  measure.budget_ms = 1e9;
+  measure.max_shapes = kLeastShapes;
+  const double begin = UserSeconds();
+  const auto costs = MeasureRouteCosts(**runner, measure);
+  const double seconds = UserSeconds() - begin;
+  std::printf("%s %s: %lld layers of %lld weights, forecast %.2f s, measured %.2f s\n",
+              config.c_str(), dtype.c_str(), static_cast<long long>(model.num_layers),
+              static_cast<long long>(model.layer_weights), ForecastMeasureSeconds(model), seconds);
+  return costs.status();
+}
+
+}  // namespace
+}  // namespace canopy
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    for (const char* dtype : {"float32"}) {
+      const absl::Status status = canopy::Measure(argv[i], dtype);
+      if (!status.ok()) {
+        std::fprintf(stderr, "%s: %s\n", argv[i], status.ToString().c_str());
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
