@@ -35,20 +35,31 @@ void DrainRates::Record(int64_t size_tokens, int64_t tokens, double seconds) {
 }
 
 std::optional<double> DrainRates::LeastSecondsPerToken(int size_class) const {
-  std::optional<double> least;
-  const int last = std::min(size_class + 1, kNumSizeClasses - 1);
-  for (int neighbour = std::max(size_class - 1, 0); neighbour <= last; ++neighbour) {
-    const Evidence& evidence = by_class_[neighbour];
-    if (evidence.samples < kMinSamples || IsStale(evidence)) {
-      continue;
-    }
-    const double mean = evidence.sum / evidence.weight;
-    const double variance = std::max(evidence.sum_of_squares / evidence.weight - mean * mean, 0.0);
-    const double samples = evidence.weight * evidence.weight / evidence.squared_weight;
-    const double lower = std::max(mean - std::sqrt(variance / samples), 0.0);
-    least = std::min(lower, least.value_or(lower));
+  std::optional<double> rate = RateOf(size_class);
+  if (!rate.has_value()) {
+    const std::optional<double> smaller = RateOf(size_class - 1);
+    const std::optional<double> larger = RateOf(size_class + 1);
+    rate = smaller.has_value() && larger.has_value() ? std::min(smaller, larger)
+                                                     : (smaller.has_value() ? smaller : larger);
   }
-  return least;
+  return rate;
+}
+
+std::optional<double> DrainRates::RateOf(int size_class) const {
+  if (size_class < 0 || size_class >= kNumSizeClasses) {
+    return std::nullopt;
+  }
+  const Evidence& evidence = by_class_[size_class];
+  if (evidence.samples < kMinSamples || IsStale(evidence)) {
+    return std::nullopt;
+  }
+  const double mean = evidence.sum / evidence.weight;
+  if (evidence.samples >= kSettledSamples) {
+    return mean;
+  }
+  const double variance = std::max(evidence.sum_of_squares / evidence.weight - mean * mean, 0.0);
+  const double samples = evidence.weight * evidence.weight / evidence.squared_weight;
+  return std::max(mean - std::sqrt(variance / samples), 0.0);
 }
 
 std::optional<double> DrainRates::MeanSecondsPerToken() const {

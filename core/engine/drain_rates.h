@@ -24,14 +24,16 @@ class DrainRates {
   // ... and one among this many last forwards. A rate that keeps work out would never be corrected
   // otherwise.
   static constexpr int64_t kStaleAfterForwards = 1'000;
+  // From this many samples on, the mean is taken as it is: a rate below it would, under lasting
+  // overload, let in more than can be answered.
+  static constexpr int64_t kSettledSamples = 20;
 
-  // The device took `seconds` for a forward of `tokens` in a batch of the size `size_tokens`. The
-  // sizes differ where a batch was cut after it was taken: the next batch of that size will be,
-  // too.
+  // The device took `seconds` for a forward of `tokens` that counts as one of `size_tokens`.
   void Record(int64_t size_tokens, int64_t tokens, double seconds);
 
-  // The seconds that a token takes at least in forwards of this size class or a neighbour of it:
-  // the mean of recent forwards less its standard error. Nothing without enough evidence.
+  // The seconds that a token takes at least in forwards of this size class, or without evidence of
+  // it in those of the cheaper neighbour: the mean of recent forwards, less its standard error as
+  // long as samples are few. Nothing without enough evidence of either.
   std::optional<double> LeastSecondsPerToken(int size_class) const;
 
   // The mean over recent forwards of any size; nothing before the first. A hint only.
@@ -51,6 +53,7 @@ class DrainRates {
   bool IsStale(const Evidence& evidence) const {
     return num_forwards_ - evidence.last_forward >= kStaleAfterForwards;
   }
+  std::optional<double> RateOf(int size_class) const;
 
   std::array<Evidence, kNumSizeClasses> by_class_;
   int64_t num_forwards_ = 0;

@@ -46,7 +46,11 @@ TEST(DrainRates, OnlyEnoughForwardsOfLikeSizeAreEvidence) {
   EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(11), 0.5);
   EXPECT_EQ(rates.LeastSecondsPerToken(12), std::nullopt);
   Record(rates, 2'048, 0.25, DrainRates::kMinSamples);
-  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(10), 0.25) << "the least of the neighbours";
+  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(10), 0.5) << "its own";
+  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(12), 0.25);
+  Record(rates, 4'096, 0.125, 1);
+  Record(rates, 8'192, 0.125, DrainRates::kMinSamples);
+  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(12), 0.125) << "the cheaper neighbour";
 }
 
 TEST(DrainRates, OneSlowForwardAmongFewIsNotHeldAgainstTheRest) {
@@ -63,7 +67,7 @@ TEST(DrainRates, MixedForwardsHaveARateCloseToTheirMean) {
   for (int i = 0; i < 100; ++i) {
     Record(rates, 1'000, i % 2 == 0 ? 1 : 3, 1);
   }
-  EXPECT_NEAR(*rates.LeastSecondsPerToken(9), 2, 0.3)
+  EXPECT_NEAR(*rates.LeastSecondsPerToken(9), 2, 0.1)
       << "an estimate far below would let in more than can be answered";
 }
 
