@@ -23,7 +23,7 @@ absl::StatusOr<std::string> FolderFingerprint(const std::string& source) {
   options.config = absl::GetFlag(FLAGS_config);
   // How a folder pools decides whether it is served, not what its weights answer.
   options.force_last_token_pooling = true;
-  options.hash_threads =
+  options.reading.num_threads =
       static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));
   const int64_t yes = absl::GetFlag(FLAGS_reranker_yes_token);
   const int64_t no = absl::GetFlag(FLAGS_reranker_no_token);

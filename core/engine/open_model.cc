@@ -18,7 +18,7 @@ namespace {
 
 constexpr absl::string_view kCpu = "cpu";
 // More threads than this no longer make hashing faster than disks are.
-constexpr unsigned kMaxHashThreads = 8;
+constexpr unsigned kMaxLoadingThreads = 8;
 
 // The most host memory that a CPU model takes while it is loaded. Files that are released tensor by
 // tensor make room for the copies, so what comes on top of the larger of both is one tensor.
@@ -49,11 +49,11 @@ absl::Status CheckRoom(const TorchRunnerOptions& options, absl::string_view devi
 }
 
 // Loading beside models that serve leaves them the other cores.
-int HashThreads(const TorchRunnerOptions& options) {
+int LoadingThreads(const TorchRunnerOptions& options) {
   return options.replacement.has_value()
              ? 1
              : static_cast<int>(
-                   std::clamp(std::thread::hardware_concurrency(), 1U, kMaxHashThreads));
+                   std::clamp(std::thread::hardware_concurrency(), 1U, kMaxLoadingThreads));
 }
 
 // Says once what the folder holds and what has no effect here, so that nobody wonders later.
@@ -92,17 +92,17 @@ absl::Status CheckWanted(const TorchRunnerOptions& options) {
 
 absl::StatusOr<HostModel> OpenHostModel(const TorchRunnerOptions& options, absl::string_view device,
                                         int64_t element_bytes) {
-  HostModelOptions reading;
-  reading.source = options.source;
-  reading.config = options.config;
-  reading.reranker = options.reranker;
-  reading.force_last_token_pooling = options.force_last_token_pooling;
-  reading.hash_threads = HashThreads(options);
-  reading.check_wanted = [&options] { return CheckWanted(options); };
-  reading.check_room = [&](const WeightMemory& memory) {
+  HostModelOptions host;
+  host.source = options.source;
+  host.config = options.config;
+  host.reranker = options.reranker;
+  host.force_last_token_pooling = options.force_last_token_pooling;
+  host.reading.num_threads = LoadingThreads(options);
+  host.reading.check_wanted = [&options] { return CheckWanted(options); };
+  host.check_room = [&](const WeightMemory& memory) {
     return CheckRoom(options, device, element_bytes, memory);
   };
-  absl::StatusOr<HostModel> model = ReadHostModel(reading);
+  absl::StatusOr<HostModel> model = ReadHostModel(host);
   if (model.ok()) {
     LogWhatIsIgnored(options, *model);
   }

@@ -77,12 +77,14 @@ class SettingCollector {
 };
 
 SettingMap AllSettings(const AnswerSettings& settings) {
-  const auto& [config, has_decision_head, temperatures, reranker] = settings;
+  const auto& [config, has_decision_head, lacks_lm_head, temperatures, reranker] = settings;
   SettingMap map;
   SettingCollector collector(&map);
   VisitFields(config, collector);
   if (has_decision_head) {
     map["head"] = "decision";
+  } else if (lacks_lm_head) {
+    map["head"] = Text(ModelHead::kNone);
   }
   const auto& [boolean, choice, score] = temperatures;
   collector.Setting("temperature.boolean", boolean);

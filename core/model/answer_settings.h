@@ -17,6 +17,7 @@ namespace canopy {
 struct AnswerSettings {
   ModelConfig config;
   bool has_decision_head = false;  // Which replaces the head that the config names.
+  bool lacks_lm_head = false;      // The config names a head that the tensors lack.
   DecisionTemperatures temperatures;
   std::optional<RerankerTokens> reranker;  // In effect: the flags' tokens, or else the folder's.
 };

@@ -124,6 +124,14 @@ TEST(AnswerSettingsTest, ALogarithmsLastBitIsNoOtherSetting) {
   EXPECT_EQ(plain.size(), 1U);
 }
 
+TEST(AnswerSettingsTest, AHeadWithoutTensorsIsNone) {
+  AnswerSettings settings;
+  settings.config.head = ModelHead::kLanguageModel;
+  EXPECT_EQ(NonDefaultSettings(settings).size(), 1U);
+  settings.lacks_lm_head = true;
+  EXPECT_TRUE(NonDefaultSettings(settings).empty());
+}
+
 TEST(AnswerSettingsTest, HeadsAndTheirFilesAreSettings) {
   AnswerSettings settings;
   settings.config.head = ModelHead::kLanguageModel;

@@ -54,7 +54,7 @@ absl::Status OpenStatus(const TemporaryFolder& folder) {
   return LoadCheckpoint(folder.path()).status();
 }
 
-FolderSnapshot SnapshotOf(const TemporaryFolder& folder, SnapshotOptions options = {}) {
+FolderSnapshot SnapshotOf(const TemporaryFolder& folder, ReadOptions options = {}) {
   return *FolderSnapshot::Open(folder.path(), std::move(options));
 }
 
@@ -154,7 +154,7 @@ TEST(CheckpointTest, ALinkThatMovesMixesNoShards) {
   for (int moment = 1; !all_moments; ++moment) {
     point_to(first);
     int asked = 0;
-    SnapshotOptions options;
+    ReadOptions options;
     options.check_wanted = [&] {
       if (++asked == moment) {
         point_to(second);

@@ -75,7 +75,8 @@ void VisitFields(const ModelConfig& config, Visitor& visitor) {
   visitor.InTensors("qkv_bias", qkv_bias);
   visitor.InTensors("output_bias", output_bias);
   visitor.InTensors("qk_norm", qk_norm);
-  // A head that is stored although it is tied must equal the embedding, so both read the same.
+  // A head that is stored although it is tied must equal the embedding, so both read the same. An
+  // untied language model that stores none counts as one without a head: see AnswerSettings.
   visitor.InTensors("tie_word_embeddings", tie_word_embeddings);
   visitor.Setting("sliding_window", sliding_window);
   visitor.Setting("sliding_layers", sliding_layers);

@@ -1,12 +1,15 @@
 #include "core/model/file_copy.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -74,14 +77,42 @@ void FileCopy::CloseFile() {
   }
 }
 
-absl::Status FileCopy::ReadTo(size_t end, const WantedCheck& check_wanted, size_t step) {
+absl::Status FileCopy::ReadTo(size_t end, const ReadOptions& options) {
   end = std::min(end, size_);
   while (read_ < end) {
-    if (check_wanted) {
-      CANOPY_RETURN_IF_ERROR(check_wanted());
+    if (options.check_wanted) {
+      CANOPY_RETURN_IF_ERROR(options.check_wanted());
     }
-    const ssize_t got =
-        pread(descriptor_, data_ + read_, std::min(step, end - read_), static_cast<off_t>(read_));
+    CANOPY_RETURN_IF_ERROR(ReadStep(end, options));
+  }
+  if (read_ == size_) {
+    CloseFile();
+  }
+  return absl::OkStatus();
+}
+
+// Reads a piece on each thread, all of them before `end`.
+absl::Status FileCopy::ReadStep(size_t end, const ReadOptions& options) {
+  std::vector<std::future<absl::Status>> helpers;
+  const size_t first_end = std::min(read_ + options.step_bytes, end);
+  size_t begin = first_end;
+  for (int i = 1; i < options.num_threads && begin < end; ++i) {
+    const size_t piece_end = std::min(begin + options.step_bytes, end);
+    helpers.push_back(std::async(std::launch::async,
+                                 [this, begin, piece_end] { return ReadPiece(begin, piece_end); }));
+    begin = piece_end;
+  }
+  absl::Status status = ReadPiece(read_, first_end);
+  for (std::future<absl::Status>& helper : helpers) {
+    status.Update(helper.get());
+  }
+  read_ = status.ok() ? begin : read_;
+  return status;
+}
+
+absl::Status FileCopy::ReadPiece(size_t begin, size_t end) const {
+  while (begin < end) {
+    const ssize_t got = pread(descriptor_, data_ + begin, end - begin, static_cast<off_t>(begin));
     if (got < 0 && errno == EINTR) {
       continue;
     }
@@ -89,13 +120,12 @@ absl::Status FileCopy::ReadTo(size_t end, const WantedCheck& check_wanted, size_
       return FileError(errno, "read", path_);
     }
     if (got == 0) {
-      return absl::DataLossError(absl::StrCat(path_, ": ends at byte ", read_, " of ", size_,
+      struct stat info = {};
+      fstat(descriptor_, &info);
+      return absl::DataLossError(absl::StrCat(path_, ": ends at byte ", info.st_size, " of ", size_,
                                               ": it was cut while it was read"));
     }
-    read_ += static_cast<size_t>(got);
-  }
-  if (read_ == size_) {
-    CloseFile();
+    begin += static_cast<size_t>(got);
   }
   return absl::OkStatus();
 }

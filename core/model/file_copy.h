@@ -30,6 +30,15 @@ inline constexpr size_t kStepBytes = size_t{16} << 20;
 // DATA_LOSS for everything else (no permission, a loop of links, a failing disk).
 absl::Status FileError(int error_number, absl::string_view what, absl::string_view path);
 
+struct ReadOptions {
+  // Asked before each step, from the calling thread.
+  WantedCheck check_wanted;
+  size_t step_bytes = kStepBytes;  // That a thread reads at once; tests make it small.
+  // Threads that share a step: copying out of the page cache to fresh memory takes one thread
+  // longer than fast disks take.
+  int num_threads = 1;
+};
+
 // Thread-compatible, except as Release says.
 class FileCopy {
  public:
@@ -42,11 +51,9 @@ class FileCopy {
   FileCopy& operator=(const FileCopy&) = delete;
   ~FileCopy();
 
-  // Reads those of the first `end` bytes (at most all) that are not read yet, `step` at a time, and
-  // asks `check_wanted` before each step. Closes the file once all is read. DATA_LOSS if the file
-  // has become shorter; errors of FileError.
-  absl::Status ReadTo(size_t end, const WantedCheck& check_wanted = nullptr,
-                      size_t step = kStepBytes);
+  // Reads those of the first `end` bytes (at most all) that are not read yet. Closes the file once
+  // all is read. DATA_LOSS if the file has become shorter; errors of FileError and check_wanted.
+  absl::Status ReadTo(size_t end, const ReadOptions& options = {});
 
   // The whole size; zeros where nothing was read.
   absl::Span<const uint8_t> bytes() const { return {data_, size_}; }
@@ -60,6 +67,8 @@ class FileCopy {
   FileCopy(std::string path, int descriptor, uint8_t* data, size_t size)
       : path_(std::move(path)), descriptor_(descriptor), data_(data), size_(size) {}
 
+  absl::Status ReadStep(size_t end, const ReadOptions& options);
+  absl::Status ReadPiece(size_t begin, size_t end) const;
   void CloseFile();
 
   const std::string path_;

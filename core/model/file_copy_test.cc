@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "core/model/folder_snapshot.h"
@@ -25,6 +26,12 @@ absl::StatusOr<std::shared_ptr<FileCopy>> OpenFile(const std::string& path) {
   const std::filesystem::path file = path;
   auto folder = FolderSnapshot::Open(file.parent_path());
   return folder.ok() ? folder->OpenFile(file.filename()) : folder.status();
+}
+
+ReadOptions Asking(WantedCheck check_wanted) {
+  ReadOptions options;
+  options.check_wanted = std::move(check_wanted);
+  return options;
 }
 
 // A file of zeros that takes no room on the disk.
@@ -74,7 +81,8 @@ TEST(FileCopyTest, StopsWhenNobodyWantsIt) {
   const TemporaryFolder folder;
   const auto file = OpenFile(folder.Write("file", "abcdef"));
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_TRUE(absl::IsCancelled((*file)->ReadTo(6, [] { return absl::CancelledError("gone"); })));
+  EXPECT_TRUE(
+      absl::IsCancelled((*file)->ReadTo(6, Asking([] { return absl::CancelledError("gone"); }))));
   EXPECT_EQ(TextOf(**file), std::string(6, '\0'));
 }
 
@@ -89,12 +97,43 @@ TEST(FileCopyTest, AsksBeforeEachStepWhetherItIsWanted) {
     ++asked;
     return absl::OkStatus();
   };
-  EXPECT_TRUE((*file)->ReadTo(1, count).ok());
+  EXPECT_TRUE((*file)->ReadTo(1, Asking(count)).ok());
   EXPECT_EQ(asked, 1);
-  EXPECT_TRUE((*file)->ReadTo(2 * kStep + 1, count).ok());
+  EXPECT_TRUE((*file)->ReadTo(2 * kStep + 1, Asking(count)).ok());
   EXPECT_EQ(asked, 3);
-  EXPECT_TRUE((*file)->ReadTo(2 * kStep + 1, count).ok());
+  EXPECT_TRUE((*file)->ReadTo(2 * kStep + 1, Asking(count)).ok());
   EXPECT_EQ(asked, 3) << "there is nothing left to read";
+}
+
+TEST(FileCopyTest, SeveralThreadsReadWhatOneDoes) {
+  std::string text;
+  for (int i = 0; i < 1'000; ++i) {
+    text += static_cast<char>(i % 251);
+  }
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("file", text);
+  for (const int threads : {1, 2, 5}) {
+    for (const size_t step : {size_t{1}, size_t{7}, size_t{300}, size_t{2'000}}) {
+      const auto file = OpenFile(path);
+      ASSERT_TRUE(file.ok()) << file.status();
+      ReadOptions options;
+      options.num_threads = threads;
+      options.step_bytes = step;
+      ASSERT_TRUE((*file)->ReadTo(13, options).ok());
+      EXPECT_EQ(TextOf(**file).substr(0, 13), text.substr(0, 13));
+      ASSERT_TRUE((*file)->ReadTo(text.size(), options).ok());
+      EXPECT_EQ(TextOf(**file), text);
+    }
+  }
+  const auto file = OpenFile(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_EQ(truncate(path.c_str(), 3), 0);
+  ReadOptions options;
+  options.num_threads = 4;
+  options.step_bytes = 100;
+  const absl::Status status = (*file)->ReadTo(text.size(), options);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "ends at byte 3 of 1000")) << status;
 }
 
 TEST(FileCopyTest, GivesBackItsDescriptorAndItsMemory) {

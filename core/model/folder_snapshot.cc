@@ -50,7 +50,7 @@ bool FileIdentity::operator==(const FileIdentity& other) const {
 }
 
 absl::StatusOr<FolderSnapshot> FolderSnapshot::Open(const std::string& folder,
-                                                    SnapshotOptions options) {
+                                                    ReadOptions options) {
   const int descriptor = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (descriptor >= 0) {
     return FolderSnapshot(folder, descriptor, std::move(options));
@@ -123,7 +123,7 @@ absl::StatusOr<std::string> FolderSnapshot::ReadText(const std::string& name, in
 }
 
 absl::Status FolderSnapshot::Read(FileCopy* file, size_t end) const {
-  return file->ReadTo(end, options_.check_wanted, options_.step_bytes);
+  return file->ReadTo(end, options_);
 }
 
 // The file's identity once its ctime is so old that every later write gives another one.

@@ -38,12 +38,6 @@
 
 namespace canopy {
 
-struct SnapshotOptions {
-  // Asked before each file and each step of reading.
-  WantedCheck check_wanted;
-  size_t step_bytes = kStepBytes;  // Bytes that are read at once; tests make it small.
-};
-
 // What tells a file and its contents apart from others. Times are nanoseconds since 1970.
 struct FileIdentity {
   uint64_t device = 0;
@@ -59,9 +53,9 @@ struct FileIdentity {
 // Thread-compatible.
 class FolderSnapshot {
  public:
-  // NOT_FOUND if there is no such folder; other errors of FileError.
-  static absl::StatusOr<FolderSnapshot> Open(const std::string& folder,
-                                             SnapshotOptions options = {});
+  // Files are read with `options`, whose check_wanted is also asked before each file and while one
+  // is waited for. NOT_FOUND if there is no such folder; other errors of FileError.
+  static absl::StatusOr<FolderSnapshot> Open(const std::string& folder, ReadOptions options = {});
 
   FolderSnapshot(FolderSnapshot&& other) noexcept;
   FolderSnapshot& operator=(FolderSnapshot&&) = delete;
@@ -94,7 +88,7 @@ class FolderSnapshot {
     std::optional<FileIdentity> identity;
   };
 
-  FolderSnapshot(std::string folder, int descriptor, SnapshotOptions options)
+  FolderSnapshot(std::string folder, int descriptor, ReadOptions options)
       : folder_(std::move(folder)), descriptor_(descriptor), options_(std::move(options)) {}
 
   absl::Status NotThere(const std::string& name, int error_number);
@@ -104,7 +98,7 @@ class FolderSnapshot {
 
   const std::string folder_;
   int descriptor_;  // -1 when moved from
-  const SnapshotOptions options_;
+  const ReadOptions options_;
   std::vector<Seen> seen_;
   // By the clock of the folder's filesystem, it is at least `known_ns_` + the time since
   // `known_at_`, which our own clock measures.

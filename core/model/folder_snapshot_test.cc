@@ -140,7 +140,7 @@ TEST(FolderSnapshotTest, AFileThatIsWrittenAllTheTimeIsRefused) {
   const TemporaryFolder folder;
   const std::string path = folder.Write("a", "text");
   int asked = 0;
-  SnapshotOptions options;
+  ReadOptions options;
   options.check_wanted = [&] {
     ++asked;
     Overwrite(path, "next");
@@ -159,7 +159,7 @@ TEST(FolderSnapshotTest, StopsWhileItWaitsAndWhileItReads) {
   folder.Write("a", "text");
   int asked = 0;
   int stop = 0;
-  SnapshotOptions options;
+  ReadOptions options;
   options.step_bytes = 1;
   options.check_wanted = [&] {
     return ++asked == stop ? absl::CancelledError("gone") : absl::OkStatus();

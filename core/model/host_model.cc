@@ -88,9 +88,8 @@ absl::StatusOr<FolderPooling> ReadPooling(const HostModelOptions& options, Folde
 
 absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
   CANOPY_RETURN_IF_ERROR(CheckModelSource(options.source, /*needs_config=*/options.config.empty()));
-  CANOPY_ASSIGN_OR_RETURN(
-      FolderSnapshot folder,
-      FolderSnapshot::Open(options.source, {options.check_wanted, options.step_bytes}));
+  CANOPY_ASSIGN_OR_RETURN(FolderSnapshot folder,
+                          FolderSnapshot::Open(options.source, options.reading));
   Description model;
   CANOPY_ASSIGN_OR_RETURN(model.config, options.config.empty()
                                             ? ReadModelConfig(&folder, kConfigFile)
@@ -140,12 +139,13 @@ absl::StatusOr<HostModel> ReadHostModel(const HostModelOptions& options) {
     model.reranker = options.reranker;
   }
   CANOPY_RETURN_IF_ERROR(CheckReranker(model));
-  CANOPY_RETURN_IF_ERROR(CheckFinite(model.weights, options.check_wanted));
+  CANOPY_RETURN_IF_ERROR(CheckFinite(model.weights, options.reading.check_wanted));
   CANOPY_ASSIGN_OR_RETURN(
       model.fingerprint,
-      Fingerprint(NonDefaultSettings({model.config, model.weights.has_decision_head,
-                                      model.temperatures, model.reranker}),
-                  model.weights.source, {options.hash_threads, options.check_wanted}));
+      Fingerprint(
+          NonDefaultSettings({model.config, model.weights.has_decision_head,
+                              model.weights.lacks_lm_head, model.temperatures, model.reranker}),
+          model.weights.source, {options.reading.num_threads, options.reading.check_wanted}));
   return model;
 }
 

@@ -4,7 +4,6 @@
 #ifndef CORE_MODEL_HOST_MODEL_H_
 #define CORE_MODEL_HOST_MODEL_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -51,9 +50,7 @@ struct HostModelOptions {
   // Takes the last token's vectors even if the folder pools otherwise or puts a layer behind them;
   // if false, such a folder is refused.
   bool force_last_token_pooling = false;
-  int hash_threads = 1;
-  WantedCheck check_wanted;
-  size_t step_bytes = kStepBytes;  // Bytes that are read at once; tests make it small.
+  ReadOptions reading;  // Its threads also hash.
   // Returns an error if there is no room. Asked before any tensor is read; null = there is.
   std::function<absl::Status(const WeightMemory&)> check_room;
 };
@@ -66,7 +63,7 @@ struct HostModelOptions {
 // NOT_FOUND if the folder, its config or its weights are missing; DATA_LOSS for a bad checkpoint or
 // one that changes while it is read; RESOURCE_EXHAUSTED if memory is short; UNAVAILABLE if too many
 // files are open; FAILED_PRECONDITION for a folder whose vectors are not those of the last token,
-// unless force_last_token_pooling; errors of check_wanted and check_room.
+// unless force_last_token_pooling; errors of reading.check_wanted and check_room.
 absl::StatusOr<HostModel> ReadHostModel(const HostModelOptions& options);
 
 // Returns whether the model gives log-probs. A typed-decision model does not, whatever its config

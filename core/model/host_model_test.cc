@@ -194,6 +194,13 @@ TEST(HostModelTest, ADefaultThatIsWrittenOutIsNoOtherSetting) {
   }
 }
 
+TEST(HostModelTest, AnUntiedHeadThatIsNotStoredIsNone) {
+  const json untied = With(LlamaConfig(), {{"tie_word_embeddings", false}});
+  EXPECT_EQ(FingerprintOf(untied, LlamaConfig()),
+            FingerprintOf(With(LlamaConfig(), {{"architectures", {"LlamaModel"}}}), LlamaConfig()));
+  EXPECT_NE(FingerprintOf(untied, LlamaConfig()), FingerprintOf(LlamaConfig(), LlamaConfig()));
+}
+
 TEST(HostModelTest, TemperaturesRerankerTokensAndTensorsChangeTheFingerprint) {
   const TemporaryFolder folder;
   folder.Write("config.json", LlamaConfig().dump());
@@ -232,8 +239,8 @@ TEST(HostModelTest, HowItIsReadLeavesTheFingerprintAlone) {
   folder.Write(kFile, WeightFile(LlamaConfig()));
   HostModelOptions options = OptionsFor(folder.path());
   const std::string base = FingerprintOf(options);
-  options.hash_threads = 4;
-  options.step_bytes = 1'000;
+  options.reading.num_threads = 4;
+  options.reading.step_bytes = 1'000;
   EXPECT_EQ(FingerprintOf(options), base);
   // The same config from elsewhere; a vocabulary has a hash of its own.
   const TemporaryFolder elsewhere;
@@ -308,9 +315,9 @@ class ChangingCheckpointTest : public ::testing::Test {
   bool ReadWithChangeAt(int moment, const std::function<void()>& change,
                         absl::StatusOr<HostModel>* model) const {
     HostModelOptions options = OptionsFor(source_.empty() ? folder_.path() : source_);
-    options.step_bytes = 4'000;
+    options.reading.step_bytes = 4'000;
     int asked = 0;
-    options.check_wanted = [&] {
+    options.reading.check_wanted = [&] {
       if (++asked == moment) {
         change();
       }
@@ -456,10 +463,10 @@ TEST_F(ChangingCheckpointTest, ACheckpointThatIsReplacedByRenamingEachFileIsNoti
 
 TEST_F(ChangingCheckpointTest, EndsAtAnyMomentWhenNobodyWantsIt) {
   HostModelOptions options = OptionsFor(folder_.path());
-  options.step_bytes = 5'000;
+  options.reading.step_bytes = 5'000;
   int asked = 0;
   int stop = 0;
-  options.check_wanted = [&] {
+  options.reading.check_wanted = [&] {
     return ++asked == stop ? absl::CancelledError("gone") : absl::OkStatus();
   };
   ASSERT_TRUE(ReadHostModel(options).ok());
@@ -497,7 +504,7 @@ TEST(HostModelTest, AFileLargerThanAnyMemoryIsRefusedOrGivenUpAtOnce) {
   EXPECT_TRUE(absl::IsResourceExhausted(ReadHostModel(options).status()));
   options.check_room = nullptr;
   int asked = 0;
-  options.check_wanted = [&asked] {
+  options.reading.check_wanted = [&asked] {
     return ++asked < 20 ? absl::OkStatus() : absl::CancelledError("gone");
   };
   EXPECT_TRUE(absl::IsCancelled(ReadHostModel(options).status()));

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/model/file_copy.h"
 
 namespace canopy {
 namespace {
@@ -93,7 +94,7 @@ absl::Status ExplainMissing(const std::string& source, int error_number) {
                ? Missing(source, "is a symbolic link to something that is not there")
                : absl::NotFoundError(absl::StrCat("no such folder: ", source));
   }
-  return absl::ErrnoToStatus(error_number, absl::StrCat("cannot read ", source));
+  return FileError(error_number, "read", source);
 }
 
 absl::Status ExplainFile(const std::string& source, mode_t mode) {
@@ -101,7 +102,7 @@ absl::Status ExplainFile(const std::string& source, mode_t mode) {
     return Wrong(source, "is neither a folder nor a file");
   }
   if (access(source.c_str(), R_OK) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", source));
+    return FileError(errno, "read", source);
   }
   const std::string first = FirstBytesOf(source);
   if (const std::string explanation = ExplainFirstBytes(first); !explanation.empty()) {
@@ -127,7 +128,7 @@ absl::Status ExplainFile(const std::string& source, mode_t mode) {
 absl::StatusOr<std::set<std::string>> ListFolder(const std::string& folder) {
   DIR* const directory = opendir(folder.c_str());
   if (directory == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot list ", folder));
+    return FileError(errno, "list", folder);
   }
   std::set<std::string> names;
   while (const dirent* const entry = readdir(directory)) {
@@ -262,13 +263,13 @@ absl::Status CheckContents(const std::string& folder, const std::set<std::string
                  ? Missing(path,
                            "is a symbolic link to something that is not there: copy the files "
                            "that links point to as well")
-                 : absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+                 : FileError(errno, "read", path);
     }
     if (!S_ISREG(info.st_mode)) {
       continue;
     }
     if (access(path.c_str(), R_OK) != 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+      return FileError(errno, "read", path);
     }
     if (const std::string found = ExplainFirstBytes(FirstBytesOf(path)); !found.empty()) {
       return absl::DataLossError(absl::StrCat(path, " is ", found));

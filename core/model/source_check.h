@@ -14,7 +14,7 @@ namespace canopy {
 // Returns OK if `source` looks like a folder with a configuration and weights in safetensors files.
 // Otherwise returns one line that names what is there and what to do: NOT_FOUND if something is
 // missing, INVALID_ARGUMENT if `source` is something else than a folder or holds another format,
-// the code of the system call if it cannot be read. `needs_config` = the folder must hold
+// the error of FileError if it cannot be read. `needs_config` = the folder must hold
 // config.json.
 absl::Status CheckModelSource(const std::string& source, bool needs_config);
 

@@ -40,6 +40,7 @@ DEFAULTS: dict[str, Any] = {
     "reranker.yes_token": None,
     "reranker.no_token": None,
 }
+DEFAULT_THETA = 10000.0
 HEADS = {
     "Model": "none",
     "ForCausalLM": "language_model",
@@ -51,7 +52,7 @@ def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
     """What the rotary embedding reads."""
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
-    theta = float(config.get("rope_theta") or rope["rope_theta"])
+    theta = float(config.get("rope_theta") or rope.get("rope_theta") or DEFAULT_THETA)
     settings: dict[str, Any] = {"type": kind, "theta": theta}
     keys = {"yarn": ["beta_fast", "beta_slow"], "llama3": ["low_freq_factor", "high_freq_factor"]}
     for key in [] if kind == "default" else ["factor", *keys.get(kind, [])]:
@@ -75,6 +76,17 @@ def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
     return {f"rope.{key}": value for key, value in settings.items()}
 
 
+def longest_path(config: dict[str, Any]) -> int:
+    """The most tokens of a path, which rotary scaling may stretch."""
+    rope = rope_settings(config)
+    length = {
+        "linear": config["max_position_embeddings"],
+        "yarn": rope.get("rope.original_max_position_embeddings", 0),
+    }
+    stretched = math.floor(rope.get("rope.factor", 1.0) * length.get(rope["rope.type"], 0))
+    return max(config["max_position_embeddings"], stretched)
+
+
 def sliding_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Which layers read only the last tokens: none if the window holds the longest path."""
     switched = config["model_type"] == "mistral" or config.get("use_sliding_window")
@@ -83,7 +95,7 @@ def sliding_settings(config: dict[str, Any]) -> dict[str, Any]:
     first = config.get("max_window_layers", 0) if config["model_type"] in ("qwen2", "qwen3") else 0
     types = config.get("layer_types")
     sliding = [n for n in layers if (types[n] == "sliding_attention" if types else n >= first)]
-    if not sliding or not 0 < window < config["max_position_embeddings"]:
+    if not sliding or not 0 < window < longest_path(config):
         return {}
     return {"sliding_window": window, "sliding_layers": ",".join(map(str, sliding))}
 
@@ -91,9 +103,13 @@ def sliding_settings(config: dict[str, Any]) -> dict[str, Any]:
 def all_settings(folder: Path, config: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """The settings by name, defaults included."""
     suffix = next(s for s in HEADS if config["architectures"][0].endswith(s))
-    is_decision = any(name.startswith("path_encoder.backbone.") for name in names)
+    head = HEADS[suffix]
+    if any(name.startswith("path_encoder.backbone.") for name in names):
+        head = "decision"
+    elif head == "language_model" and not config.get("tie_word_embeddings"):
+        head = head if "lm_head.weight" in names else "none"
     settings = {
-        "head": "decision" if is_decision else HEADS[suffix],
+        "head": head,
         "num_layers": config["num_hidden_layers"],
         "num_query_heads": config["num_attention_heads"],
         "max_position_embeddings": config["max_position_embeddings"],

@@ -152,10 +152,10 @@ class StartTest(unittest.TestCase):
             self.assertIn(served, ["", self.fingerprints[0]])
 
     def test_sigterm_ends_the_reading_of_a_very_large_file(self) -> None:
-        config = CONFIG | {"vocab_size": 1 << 24, "hidden_size": 64}  # 4 GB of zeros.
+        config = CONFIG | {"vocab_size": 1 << 24, "hidden_size": 32}  # 2 GB of zeros.
         (self.folder / "config.json").write_text(json.dumps(config))
-        size = 4 * 64 << 24
-        shape = [1 << 24, 64]
+        size = 4 * 32 << 24
+        shape = [1 << 24, 32]
         header = {
             "embed_tokens.weight": {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}
         }
