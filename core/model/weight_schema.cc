@@ -104,9 +104,13 @@ absl::StatusOr<std::string> DetectPrefix(const WeightSource& source, const Model
     return found.front();
   }
   if (found.empty()) {
-    return absl::DataLossError(absl::StrCat("checkpoint holds neither ", kBackbonePrefix,
-                                            kEmbedding, " nor ", kEmbedding, " nor ",
-                                            kDecisionBackbonePrefix, kEmbedding));
+    // Wrappers such as peft's or torch.compile's put a prefix of their own before every name.
+    return absl::DataLossError(absl::StrCat(
+        "checkpoint holds neither ", kBackbonePrefix, kEmbedding, " nor ", kEmbedding, " nor ",
+        kDecisionBackbonePrefix, kEmbedding,
+        source.tensors().empty() ? ""
+                                 : absl::StrCat("; its first tensor is ",
+                                                PrintableName(source.tensors().front().name))));
   }
   return absl::DataLossError(
       absl::StrCat("checkpoint holds both ", found[0], kEmbedding, " and ", found[1], kEmbedding));

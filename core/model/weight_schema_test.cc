@@ -269,6 +269,8 @@ TEST(WeightSchemaTest, PrefixIsAllOrNothing) {
   EXPECT_THAT(MatchError(stored, config), HasSubstr("both model.embed_tokens.weight"));
   EXPECT_THAT(MatchError(SavedByTransformers("transformer."), config),
               HasSubstr("neither model.embed_tokens.weight nor embed_tokens.weight"));
+  EXPECT_THAT(MatchError(SavedByTransformers("base_model.model.model."), config),
+              HasSubstr("; its first tensor is base_model.model.model.embed_tokens.weight"));
   EXPECT_THAT(MatchError({}, config), HasSubstr("neither"));
 }
 

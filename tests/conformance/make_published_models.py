@@ -20,6 +20,7 @@ import torch
 import transformers
 from make_family_checkpoints import one_by_one
 from oracle import (
+    DEVICE,
     Question,
     classifier_scores,
     paths_of,
@@ -118,7 +119,7 @@ def stored_tensors(model: Any, layout: str, dtype: torch.dtype) -> dict[str, tor
 
 def compute(folder: Path, model_class: Any, cases: dict[str, list[Question]]) -> dict[str, Any]:
     """What transformers gives for each path after loading the folder."""
-    model = model_class.from_pretrained(folder, dtype=torch.float32).eval()
+    model = model_class.from_pretrained(folder, dtype=torch.float32).eval().to(DEVICE)
     base = getattr(model, "model", model)
     is_stored = not (folder / "no_lm_head").exists()
     results: dict[str, Any] = {}

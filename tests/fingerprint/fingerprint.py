@@ -59,8 +59,8 @@ def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
         if rope.get(key) is not None:
             settings[key] = float(rope[key])
     if kind in ("yarn", "llama3"):
-        length = rope.get("original_max_position_embeddings")
-        settings["original_max_position_embeddings"] = length or config["max_position_embeddings"]
+        key = "original_max_position_embeddings"
+        settings[key] = rope.get(key) or config.get(key) or config["max_position_embeddings"]
     if kind == "yarn":
 
         def magnitude(weight: float) -> float:

@@ -68,6 +68,9 @@ CONFIGS: Final[list[dict[str, Any]]] = [
     {"rope_scaling": YARN | {"original_max_position_embeddings": 128, "attention_factor": 0.75}},
     {"rope_scaling": YARN | {"mscale": 0.707, "mscale_all_dim": 0.5, "factor": 40}},
     {"rope_scaling": LLAMA3},
+    {"rope_theta": None, "rms_norm_eps": 1e-4},
+    {"rope_scaling": YARN, "original_max_position_embeddings": 128},
+    {"tie_word_embeddings": False},
     QWEN3,
     QWEN3 | {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
     QWEN2
@@ -78,6 +81,14 @@ CONFIGS: Final[list[dict[str, Any]]] = [
         "layer_types": ["sliding_attention", "full_attention"],
     },
     QWEN2 | {"use_sliding_window": True, "sliding_window": 300, "max_window_layers": 0},
+    # Stretched positions make paths longer than this window.
+    QWEN2
+    | {
+        "use_sliding_window": True,
+        "sliding_window": 300,
+        "max_window_layers": 0,
+        "rope_scaling": YARN,
+    },
     MISTRAL | {"sliding_window": None},
     MISTRAL | {"sliding_window": 16},
     MISTRAL | {"sliding_window": 300, "rope_scaling": {"type": "linear", "factor": 1.5}},
