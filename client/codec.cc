@@ -163,10 +163,11 @@ absl::StatusOr<v1::Question> ParseQuestion(absl::string_view line) {
 absl::Status ReadQuestions(std::istream& input, v1::ScoreRequest* request) {
   return ReadJsonLines(input, [request](const Json& document) {
     absl::StatusOr<v1::Question> question = ReadQuestion(document);
-    if (question.ok()) {
-      *request->add_questions() = *std::move(question);
+    if (!question.ok()) {
+      return question.status();
     }
-    return question.status();
+    *request->add_questions() = *std::move(question);
+    return absl::OkStatus();
   });
 }
 

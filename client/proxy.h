@@ -10,7 +10,8 @@
 //     address is that address, and 10.0.0.0/8 or fd00::/8 all addresses of a range; an entry with a
 //     port, as `example.com:50051`, holds for that port only. Names are not looked up, so ranges
 //     match only targets that are addresses.
-//   - a target that lists several addresses, since one tunnel leads to one of them
+//   - a target that lists several addresses, since one tunnel leads to one of them, and targets of
+//     other resolvers, as xds:///name
 #ifndef CLIENT_PROXY_H_
 #define CLIENT_PROXY_H_
 

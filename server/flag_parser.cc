@@ -45,8 +45,8 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 std::string NearestFlag(absl::string_view name) {
   const std::string meant = absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"-", "_"}}));
   std::string nearest;
-  // A third of the letters may be wrong.
-  size_t least = std::min<size_t>(meant.size() / 3, 3) + 1;
+  // About a third of the letters may be wrong.
+  size_t least = std::min<size_t>((meant.size() + 1) / 3, 3) + 1;
   const auto flags = absl::GetAllFlags();
   const std::map<absl::string_view, absl::CommandLineFlag*> sorted(flags.begin(), flags.end());
   for (const auto& [each, flag] : sorted) {

@@ -154,7 +154,14 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string> argum
   }
   const Command* command = FindCommand(read->positional.front());
   if (command == nullptr) {
-    return Usage(absl::StrCat("unknown command '", read->positional.front(), "'"));
+    std::vector<absl::string_view> names;
+    for (const Command& each : kCommands) {
+      names.push_back(each.name);
+    }
+    const std::string nearest = NearestName(read->positional.front(), names);
+    return Usage(
+        absl::StrCat("unknown command '", read->positional.front(), "'",
+                     nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
   }
   for (const std::string& flag : read->flags) {
     if ((FindFlag(flag)->takers & TakerBit(*command)) == 0) {

@@ -37,22 +37,6 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
   return row.back();
 }
 
-// The flag that was probably meant by `name`; '' = none is near. Dashes stand for underscores, and
-// capitals for small letters.
-std::string NearestName(absl::string_view name, absl::Span<const absl::string_view> names) {
-  const std::string meant = absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"-", "_"}}));
-  std::string nearest;
-  // A third of the letters may be wrong.
-  size_t least = std::min<size_t>(meant.size() / 3, 3) + 1;
-  for (const absl::string_view each : names) {
-    if (const size_t distance = EditDistance(meant, each); distance < least) {
-      least = distance;
-      nearest = std::string(each);
-    }
-  }
-  return nearest;
-}
-
 // What the values of a flag are, for errors.
 absl::string_view Wanted(absl::string_view name) {
   const absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
@@ -170,6 +154,20 @@ std::string Wrapped(absl::string_view text, size_t indent) {
 }
 
 }  // namespace
+
+std::string NearestName(absl::string_view name, absl::Span<const absl::string_view> names) {
+  const std::string meant = absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"-", "_"}}));
+  std::string nearest;
+  // About a third of the letters may be wrong.
+  size_t least = std::min<size_t>((meant.size() + 1) / 3, 3) + 1;
+  for (const absl::string_view each : names) {
+    if (const size_t distance = EditDistance(meant, each); distance < least) {
+      least = distance;
+      nearest = std::string(each);
+    }
+  }
+  return nearest;
+}
 
 absl::StatusOr<Arguments> ReadArguments(absl::Span<const std::string> arguments,
                                         absl::Span<const absl::string_view> names) {

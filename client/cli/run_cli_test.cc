@@ -477,6 +477,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         UsageCase{{}, "a command is needed"}, UsageCase{{"--scores"}, "a command is needed"},
         UsageCase{{"guess"}, "unknown command 'guess'"},
+        UsageCase{{"scroe"}, "unknown command 'scroe'; did you mean score?"},
+        UsageCase{{"load-weights"}, "did you mean load_weights?"},
         UsageCase{{"score", "--guess"}, "unknown flag --guess"},
         UsageCase{{"score", "--guess=1"}, "unknown flag --guess"},
         UsageCase{{"score", "--v=1"}, "unknown flag --v"},
