@@ -207,7 +207,8 @@ Json ModelJson(const v1::Model& model) {
                {"vocabulary_hash", model.vocabulary_hash()},
                {"build", model.build()},
                {"pooling", model.pooling()},
-               {"folder_normalizes", model.folder_normalizes()}};
+               {"folder_normalizes", model.folder_normalizes()},
+               {"token_forms", ListOf(model.token_forms())}};
   if (model.has_pad_token()) {
     json["pad_token"] = model.pad_token();
   }

@@ -122,7 +122,7 @@ TEST(AnswerJsonTest, Models) {
             R"("default_policy":"reference","policy_reason":"",)"
             R"("limits":{"max_paths":65536,"max_questions":4096},)"
             R"("vocabulary_hash":"","build":"0.1","pooling":"last","folder_normalizes":true,)"
-            R"("pad_token":258}]})");
+            R"("token_forms":["ids","raw","raw64"],"pad_token":258}]})");
   EXPECT_EQ(ModelsToJson(v1::ListModelsResponse()), R"({"models":[]})");
 }
 

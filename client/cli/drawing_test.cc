@@ -324,6 +324,7 @@ device               cpu
 support              tree
 default_policy       reference
 vocabulary_hash      -
+token_forms          ids raw raw64
 pooling              last normalized (here by outputs.normalize alone)
 pad_token            258 (a path that ends in it is scored at that token)
 build                0.1
@@ -333,6 +334,7 @@ limit max_questions  4096
   EXPECT_THAT(text, HasSubstr("\n\nmodel            #1\n"));
   EXPECT_THAT(text, HasSubstr("support          path (sliding window)\n"));
   EXPECT_THAT(text, HasSubstr("pad_token        -\n"));
+  EXPECT_THAT(text, HasSubstr("token_forms      ids raw\n")) << "of a server that does not say";
   EXPECT_THAT(text, HasSubstr("pooling          mean (vectors here are the last token's)\n"));
   EXPECT_THAT(text, HasSubstr("default_policy   default (--policy names it)\n"));
 }

@@ -55,6 +55,8 @@ std::vector<std::pair<std::string, std::string>> Properties(const v1::Model& mod
       {"support", Support(model)},
       {"default_policy", DefaultPolicy(model)},
       {"vocabulary_hash", model.vocabulary_hash()},
+      {"token_forms",
+       model.token_forms().empty() ? "ids raw" : absl::StrJoin(model.token_forms(), " ")},
       {"pooling", Pooling(model)},
       {"pad_token", PadToken(model)},
       {"build", model.build()},

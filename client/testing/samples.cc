@@ -118,7 +118,7 @@ constexpr char kModel[] = R"(
   default_policy: POLICY_REFERENCE
   limits { key: "max_questions" value: 4096 } limits { key: "max_paths" value: 65536 }
   vocabulary_hash: "" build: "0.1" num_labels: 1 pooling: "last" folder_normalizes: true
-  pad_token: 258)";
+  pad_token: 258 token_forms: ["ids", "raw", "raw64"])";
 
 }  // namespace
 
