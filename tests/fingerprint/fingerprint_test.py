@@ -70,7 +70,7 @@ CONFIGS: Final[list[dict[str, Any]]] = [
     {"rope_scaling": LLAMA3},
     {"rope_theta": None, "rms_norm_eps": 1e-4},
     {"rope_scaling": YARN, "original_max_position_embeddings": 128},
-    {"tie_word_embeddings": False},
+    {"tie_word_embeddings": False, "rms_norm_eps": 1e-3},
     QWEN3,
     QWEN3 | {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
     QWEN2
@@ -175,6 +175,15 @@ class FingerprintTest(unittest.TestCase):
                 self.assertEqual(canopy(self.folder), expected)
                 seen.add(expected)
         self.assertEqual(len(seen), len(CONFIGS))
+
+    def test_an_untied_language_model_without_its_head_is_none(self) -> None:
+        self.write({})
+        tied = canopy(self.folder)
+        self.write({"tie_word_embeddings": False})
+        untied = canopy(self.folder)
+        self.assertNotEqual(untied, tied)
+        self.write({"architectures": ["LlamaModel"]})
+        self.assertEqual(canopy(self.folder), untied)
 
     def test_temperatures_and_reranker_tokens_count(self) -> None:
         self.write({})
