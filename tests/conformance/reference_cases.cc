@@ -92,7 +92,9 @@ absl::StatusOr<RunAnswer> RunPlan(ModelRunner& runner, const RequestPlan& plan) 
     Scatter(vectors.data(), tree.paths, answer.vectors);
     Scatter(output.scores.data(), tree.paths, answer.scores);
     answer.finite &=
-        std::find(output.finite.begin(), output.finite.end(), 0) == output.finite.end();
+        std::find(output.finite.begin(), output.finite.end(), 0) == output.finite.end() &&
+        std::count(output.unscored.begin(), output.unscored.end(), 0) ==
+            static_cast<int64_t>(output.unscored.size());
   }
   return answer;
 }
