@@ -230,7 +230,7 @@ class QuestionDecoder {
   }
 
   // Returns false, after a violation, if the bytes are no whole number of values of `size` bytes.
-  bool CheckRawSize(absl::string_view bytes, size_t size, std::string field) {
+  bool CheckRawSize(absl::string_view bytes, size_t size, const std::string& field) {
     if (bytes.size() % size != 0) {
       Violate(field, absl::StrCat(bytes.size(), " bytes are not a multiple of ", size));
       return false;
