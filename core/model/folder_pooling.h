@@ -26,7 +26,8 @@ struct FolderPooling {
 
 // Reads modules.json, or 1_Pooling/config.json in a folder without one. Returns an empty
 // FolderPooling if the folder has neither. DATA_LOSS, naming the file, if a file is malformed, is
-// missing although modules.json names it, or would lie outside the folder; errors of FolderSnapshot.
+// missing although modules.json names it, or would lie outside the folder; errors of
+// FolderSnapshot.
 absl::StatusOr<FolderPooling> ReadFolderPooling(FolderSnapshot* folder);
 
 // Returns FAILED_PRECONDITION, naming what differs and the flag that accepts it, if the folder's

@@ -28,11 +28,11 @@ enum class SlidingWindows {
 
 // Every member's default is what most families do.
 struct Family {
-  absl::string_view model_type;    // As in config.json: "qwen3".
-  absl::string_view class_prefix;  // Of the names in `architectures`: "Qwen3" of "Qwen3Model".
-  int64_t default_head_dim = 0;    // Without `head_dim`; 0 = hidden_size / num_attention_heads.
-  bool default_kv_heads = false;   // Without `num_key_value_heads`: one for each query head.
-  double default_rope_theta = 0.0;         // Without `rope_theta`; 0 = it is required.
+  absl::string_view model_type;     // As in config.json: "qwen3".
+  absl::string_view class_prefix;   // Of the names in `architectures`: "Qwen3" of "Qwen3Model".
+  int64_t default_head_dim = 0;     // Without `head_dim`; 0 = hidden_size / num_attention_heads.
+  bool default_kv_heads = false;    // Without `num_key_value_heads`: one for each query head.
+  double default_rope_theta = 0.0;  // Without `rope_theta`; 0 = it is required.
   AttentionBias attention_bias = AttentionBias::kNone;
   bool qk_norm = false;  // RMS norm of each query and key head before the rotary embedding.
   SlidingWindows sliding_windows = SlidingWindows::kNone;
