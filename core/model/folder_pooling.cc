@@ -1,10 +1,12 @@
 #include "core/model/folder_pooling.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -20,6 +22,12 @@ using nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr JsonLimits kLimits = {kMaxFileBytes, 8, 10'000};
+// Folders have up to five modules. Names go into errors and into answers, so they are short: a
+// class with its packages has up to 66 characters, and all the library's modes, joined, have 51.
+constexpr size_t kMaxModules = 32;
+constexpr size_t kMaxModeBytes = 64;
+constexpr size_t kMaxTypeBytes = 256;
+constexpr size_t kMaxPathBytes = 256;
 constexpr char kModulesFile[] = "modules.json";
 constexpr char kConfigFile[] = "config.json";
 constexpr char kDefaultPoolingFolder[] = "1_Pooling";
@@ -58,17 +66,29 @@ absl::StatusOr<std::optional<json>> ReadJson(FolderSnapshot* folder, const std::
   return *std::move(document);
 }
 
+// Returns whether it is a name of graphic ASCII characters, so that a line of text can hold it.
+bool IsName(absl::string_view text, size_t max_bytes) {
+  return !text.empty() && text.size() <= max_bytes &&
+         std::all_of(text.begin(), text.end(), absl::ascii_isgraph);
+}
+
 std::string ModeName(const std::string& mode) { return mode == "lasttoken" ? "last" : mode; }
 
 absl::StatusOr<std::string> ReadModeNames(const std::string& path, const json& value) {
   std::vector<std::string> modes;
   for (const json& mode : value.is_array() ? value : json::array({value})) {
-    if (!mode.is_string()) {
-      return BadFile(path, absl::StrCat("pooling_mode: ", DescribeJson(value), " is not a name"));
+    if (!mode.is_string() || !IsName(mode.get_ref<const std::string&>(), kMaxModeBytes)) {
+      return BadFile(path, absl::StrCat("pooling_mode: ", DescribeJson(value),
+                                        " is not a name of at most ", kMaxModeBytes, " bytes"));
     }
     modes.push_back(ModeName(mode.get<std::string>()));
   }
-  return absl::StrJoin(modes, "+");
+  std::string joined = absl::StrJoin(modes, "+");
+  if (!IsName(joined, kMaxModeBytes)) {
+    return BadFile(path, absl::StrCat("pooling_mode: ", DescribeJson(value), " joins names to ",
+                                      joined.size(), " bytes, not to 1 to ", kMaxModeBytes));
+  }
+  return joined;
 }
 
 absl::StatusOr<std::string> ReadMode(const std::string& path, const json& config) {
@@ -93,8 +113,8 @@ absl::StatusOr<std::string> ReadMode(const std::string& path, const json& config
 }
 
 bool IsInside(const std::string& path) {
-  return !path.empty() && path.front() != '/' && !absl::StrContains(path, "..") &&
-         path.find('\0') == path.npos;
+  return !path.empty() && path.size() <= kMaxPathBytes && path.front() != '/' &&
+         !absl::StrContains(path, "..") && path.find('\0') == path.npos;
 }
 
 // The string value of a module's key; null otherwise.
@@ -109,7 +129,8 @@ absl::Status ReadPoolingModule(FolderSnapshot* folder, const std::string& path,
                                FolderPooling* pooling) {
   if (!IsInside(path)) {
     return BadFile(folder->PathOf(kModulesFile),
-                   absl::StrCat("path ", DescribeJson(path), " is not inside the folder"));
+                   absl::StrCat("path ", DescribeJson(path),
+                                " is not inside the folder, in at most ", kMaxPathBytes, " bytes"));
   }
   const std::string name = absl::StrCat(path, "/", kConfigFile);
   CANOPY_ASSIGN_OR_RETURN(const std::optional<json> config, ReadJson(folder, name));
@@ -128,6 +149,11 @@ absl::Status ReadModule(FolderSnapshot* folder, const json& module, FolderPoolin
   if (type == nullptr || path == nullptr) {
     return BadFile(folder->PathOf(kModulesFile),
                    absl::StrCat(DescribeJson(module), " has no type and path"));
+  }
+  if (!IsName(*type, kMaxTypeBytes)) {
+    return BadFile(folder->PathOf(kModulesFile),
+                   absl::StrCat("type ", DescribeJson(*type), " is not a name of at most ",
+                                kMaxTypeBytes, " bytes"));
   }
   // A class of another package may have any name and do anything.
   const std::vector<absl::string_view> parts = absl::StrSplit(*type, '.');
@@ -164,6 +190,10 @@ absl::StatusOr<FolderPooling> ReadFolderPooling(FolderSnapshot* folder) {
   if (!modules->is_array()) {
     return BadFile(folder->PathOf(kModulesFile),
                    absl::StrCat(DescribeJson(*modules), " is not a list of modules"));
+  }
+  if (modules->size() > kMaxModules) {
+    return BadFile(folder->PathOf(kModulesFile),
+                   absl::StrCat(modules->size(), " modules exceed ", kMaxModules));
   }
   for (const json& module : *modules) {
     CANOPY_RETURN_IF_ERROR(ReadModule(folder, module, &pooling));

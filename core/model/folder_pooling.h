@@ -26,8 +26,9 @@ struct FolderPooling {
 
 // Reads modules.json, or 1_Pooling/config.json in a folder without one. Returns an empty
 // FolderPooling if the folder has neither. DATA_LOSS, naming the file, if a file is malformed, is
-// missing although modules.json names it, or would lie outside the folder; errors of
-// FolderSnapshot.
+// missing although modules.json names it, or would lie outside the folder, or if there are more
+// than 32 modules, a module's modes have more than 64 bytes, or its type or path has more than 256;
+// errors of FolderSnapshot.
 absl::StatusOr<FolderPooling> ReadFolderPooling(FolderSnapshot* folder);
 
 // Returns FAILED_PRECONDITION, naming what differs and the flag that accepts it, if the folder's

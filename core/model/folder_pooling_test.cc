@@ -180,5 +180,58 @@ TEST_F(FolderPoolingTest, NamesTheFileThatIsMalformed) {
               HasSubstr("1_Pooling/config.json: missing, although modules.json names it"));
 }
 
+// One file of nearly 1 MiB that 3,300 modules name would become a mode of 3 GB.
+TEST_F(FolderPoolingTest, BoundsWhatAHostileFolderSays) {
+  const auto error = [&] {
+    const absl::Status status = Load().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_LT(status.message().size(), 600U);
+    return std::string(status.message());
+  };
+  const auto pooling_mode = [&](const std::string& value) {
+    WritePooling(absl::StrCat(R"({"pooling_mode": )", value, "}"));
+  };
+  const std::string million(1'000'000, 'x');
+  pooling_mode("\"last\"");
+  WriteModules(std::vector<std::string>(33, kPooling));
+  EXPECT_THAT(error(), HasSubstr("modules.json: 33 modules exceed 32"));
+  WriteModules(std::vector<std::string>(32, kPooling));
+  EXPECT_EQ(Load()->mode.size(), 32 * 5 - 1);
+
+  WriteModules({kTransformer, kPooling});
+  pooling_mode(absl::StrCat("\"", std::string(64, 'x'), "\""));
+  EXPECT_EQ(Load()->mode, std::string(64, 'x'));
+  for (const std::string& mode : {std::string(65, 'x'), million, std::string(), std::string("a b"),
+                                  std::string(R"(a\nb)"), std::string("\xc3\xa9")}) {
+    pooling_mode(absl::StrCat("\"", mode, "\""));
+    EXPECT_THAT(error(), HasSubstr("1_Pooling/config.json: pooling_mode: "));
+    EXPECT_THAT(error(), HasSubstr("is not a name of at most 64 bytes"));
+  }
+  pooling_mode(absl::StrCat(R"(["cls")", std::string(9'000 * 6, ' '), R"(, "mean"])"));
+  EXPECT_EQ(Load()->mode, "cls+mean");
+  std::string list = "\"cls\"";
+  for (int i = 0; i < 9'000; ++i) {
+    list += ",\"cls\"";
+  }
+  pooling_mode(absl::StrCat("[", list, "]"));
+  EXPECT_THAT(error(), HasSubstr("joins names to 36003 bytes, not to 1 to 64"));
+  pooling_mode("[]");
+  EXPECT_THAT(error(), HasSubstr("joins names to 0 bytes"));
+
+  pooling_mode("\"last\"");
+  const auto module = [](const std::string& path, const std::string& type) {
+    return absl::StrCat(R"({"path": ")", path, R"(", "type": ")", type, "\"}");
+  };
+  const std::string pooling_type = "sentence_transformers.models.Pooling";
+  WriteModules({module("x", std::string(256, 'x'))});
+  EXPECT_THAT(Load()->other_modules, ElementsAre(std::string(256, 'x')));
+  for (const std::string& type : {std::string(257, 'x'), million, std::string(R"(a\nb)")}) {
+    WriteModules({module("x", type)});
+    EXPECT_THAT(error(), HasSubstr("is not a name of at most 256 bytes"));
+  }
+  WriteModules({module(million, pooling_type)});
+  EXPECT_THAT(error(), HasSubstr("is not inside the folder, in at most 256 bytes"));
+}
+
 }  // namespace
 }  // namespace canopy
