@@ -88,7 +88,9 @@ absl::Status FolderSnapshot::NotThere(const std::string& name, int error_number)
   struct stat info = {};
   if (error_number == ENOENT &&
       fstatat(descriptor_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
-    return absl::DataLossError(absl::StrCat(PathOf(name), " is a symbolic link to nothing"));
+    return absl::DataLossError(absl::StrCat(PathOf(name),
+                                            " is a symbolic link to nothing: copy the files that "
+                                            "links point to as well"));
   }
   if (error_number == ENOENT) {
     seen_.push_back({name, std::nullopt});

@@ -86,8 +86,7 @@ absl::StatusOr<FolderPooling> ReadPooling(const HostModelOptions& options, Folde
   return pooling;
 }
 
-absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
-  CANOPY_RETURN_IF_ERROR(CheckModelSource(options.source, /*needs_config=*/options.config.empty()));
+absl::StatusOr<HostModel> ReadFiles(const HostModelOptions& options) {
   CANOPY_ASSIGN_OR_RETURN(FolderSnapshot folder,
                           FolderSnapshot::Open(options.source, options.reading));
   Description model;
@@ -104,6 +103,15 @@ absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
   CANOPY_RETURN_IF_ERROR(checkpoint.ReadTensors(folder));
   CANOPY_RETURN_IF_ERROR(folder.CheckUnchanged());
   return Match(checkpoint.source, std::move(model));
+}
+
+absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
+  CANOPY_RETURN_IF_ERROR(CheckModelSource(options.source, /*needs_config=*/options.config.empty()));
+  absl::StatusOr<HostModel> model = ReadFiles(options);
+  if (!model.ok()) {
+    return ExplainReadError(options.source, model.status());
+  }
+  return model;
 }
 
 absl::StatusOr<HostModel> MakeSynthetic(const HostModelOptions& options) {

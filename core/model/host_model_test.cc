@@ -1,5 +1,6 @@
 #include "core/model/host_model.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -254,6 +255,62 @@ TEST(HostModelTest, HowItIsReadLeavesTheFingerprintAlone) {
   const std::string other = FingerprintOf(options);
   EXPECT_NE(other, base);
   EXPECT_EQ(other, FingerprintOf(With(LlamaConfig(), {{"rms_norm_eps", 1e-4}}), LlamaConfig()));
+}
+
+// Another sharding's file, half downloaded or a pipe, is none of the index's business.
+TEST(HostModelTest, FilesThatNobodyReadsMayHoldAnything) {
+  constexpr char kShard[] = "model-00001-of-00001.safetensors";
+  const TemporaryFolder folder;
+  folder.Write("config.json", LlamaConfig().dump());
+  folder.Write(kShard, WeightFile(LlamaConfig()));
+  json index = {{"weight_map", json::object()}};
+  const auto weights = MakeSyntheticWeights(*ParseModelConfig(LlamaConfig().dump()), /*seed=*/1);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  for (const TensorView& view : weights->tensors()) {
+    index["weight_map"][view.name] = kShard;
+  }
+  folder.Write("model.safetensors.index.json", index.dump());
+  const std::string alone = FingerprintOf(OptionsFor(folder.path()));
+  folder.Write("model-00001-of-00009.safetensors", "");
+  folder.Write("model-00002-of-00009.safetensors", "version https://git-lfs.github.com/spec/v1");
+  ASSERT_EQ(mkfifo(folder.Join("model-00003-of-00009.safetensors").c_str(), 0600), 0);
+  EXPECT_EQ(FingerprintOf(OptionsFor(folder.path())), alone);
+
+  // What is read is explained.
+  folder.Write(kShard, "version https://git-lfs.github.com/spec/v1\n");
+  EXPECT_THAT(ReadHostModel(OptionsFor(folder.path())).status().message(),
+              HasSubstr(absl::StrCat(kShard, " is a Git LFS pointer")));
+}
+
+TEST(HostModelTest, SaysWhatAFileIsThatCannotBeRead) {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\n";
+  const TemporaryFolder folder;
+  const std::string elsewhere = folder.Write("elsewhere.json", LlamaConfig().dump());
+  const auto said = [&](const std::string& config = "") {
+    HostModelOptions options = OptionsFor(folder.path());
+    options.config = config;
+    return std::string(ReadHostModel(options).status().message());
+  };
+  folder.Write(kFile, WeightFile(LlamaConfig()));
+  folder.Write("config.json", pointer);
+  EXPECT_THAT(said(), HasSubstr("config.json is a Git LFS pointer"));
+  EXPECT_EQ(said(elsewhere), "") << "nobody reads the folder's own";
+  folder.Write("config.json", LlamaConfig().dump());
+  folder.Write(kFile, "");
+  EXPECT_THAT(said(), HasSubstr("model.safetensors is empty"));
+
+  std::filesystem::remove(folder.Join(kFile));
+  ASSERT_EQ(symlink("../../blobs/4f689c87", folder.Join(kFile).c_str()), 0);
+  EXPECT_THAT(said(), HasSubstr("symbolic link to nothing: copy the files that links point to"));
+  std::filesystem::remove(folder.Join(kFile));
+  ASSERT_EQ(symlink(kFile, folder.Join(kFile).c_str()), 0);
+  EXPECT_THAT(said(), HasSubstr("Too many levels of symbolic links"));
+  if (geteuid() == 0) {
+    return;  // Who may read everything is refused nothing.
+  }
+  std::filesystem::remove(folder.Join(kFile));
+  ASSERT_EQ(chmod(folder.Write(kFile, WeightFile(LlamaConfig())).c_str(), 0), 0);
+  EXPECT_THAT(said(), HasSubstr("Permission denied"));
 }
 
 TEST(HostModelTest, SyntheticModelsHaveFingerprintsLikeFolders) {

@@ -1,22 +1,24 @@
 #include "core/model/source_check.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "core/base/status_macros.h"
 #include "core/model/file_copy.h"
 
@@ -42,13 +44,22 @@ absl::Status Missing(const std::string& source, absl::string_view what) {
   return absl::NotFoundError(absl::StrCat(source, " ", what));
 }
 
-// The start of a file that can be read; empty otherwise.
-std::string FirstBytesOf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+// What the start of a file shows (ExplainFirstBytes); empty if it is no regular file that can be
+// read, too.
+std::string ExplainContents(const std::string& path) {
+  // Without O_NONBLOCK a named pipe would block here for ever.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (descriptor < 0) {
+    return "";
+  }
+  const auto closer = absl::MakeCleanup([descriptor] { close(descriptor); });
+  struct stat info = {};
   std::array<char, kFirstBytes> bytes = {};
-  file.read(bytes.data(), bytes.size());
-  return std::string(bytes.data(),
-                     static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+    return "";
+  }
+  const ssize_t size = pread(descriptor, bytes.data(), bytes.size(), 0);
+  return size < 0 ? "" : ExplainFirstBytes({bytes.data(), static_cast<size_t>(size)});
 }
 
 // org/name, as the Hugging Face hub names models.
@@ -104,8 +115,7 @@ absl::Status ExplainFile(const std::string& source, mode_t mode) {
   if (access(source.c_str(), R_OK) != 0) {
     return FileError(errno, "read", source);
   }
-  const std::string first = FirstBytesOf(source);
-  if (const std::string explanation = ExplainFirstBytes(first); !explanation.empty()) {
+  if (const std::string explanation = ExplainContents(source); !explanation.empty()) {
     return Wrong(source, absl::StrCat("is ", explanation));
   }
   if (absl::EndsWith(source, kSafetensors)) {
@@ -240,42 +250,10 @@ std::string ExplainNoWeights(const std::set<std::string>& names) {
   return absl::StrCat("holds neither ", kWeights, " nor ", kIndex, ": the weights are missing");
 }
 
-// Returns whether loading reads this file of a folder. Others, such as weights in a second layout,
-// may be whatever they are.
-bool IsRead(const std::set<std::string>& names, const std::string& name) {
-  if (name == kConfig || name == kWeights) {
-    return true;
-  }
-  const bool is_shard = absl::StartsWith(name, "model-") && absl::EndsWith(name, kSafetensors);
-  return !Holds(names, kWeights) && (name == kIndex || is_shard);
-}
-
-// Explains a configuration or weights that cannot be what their names say.
-absl::Status CheckContents(const std::string& folder, const std::set<std::string>& names) {
-  for (const std::string& name : names) {
-    if (!IsRead(names, name)) {
-      continue;
-    }
-    const std::string path = absl::StrCat(folder, "/", name);
-    struct stat info = {};
-    if (stat(path.c_str(), &info) != 0) {
-      return errno == ENOENT
-                 ? Missing(path,
-                           "is a symbolic link to something that is not there: copy the files "
-                           "that links point to as well")
-                 : FileError(errno, "read", path);
-    }
-    if (!S_ISREG(info.st_mode)) {
-      continue;
-    }
-    if (access(path.c_str(), R_OK) != 0) {
-      return FileError(errno, "read", path);
-    }
-    if (const std::string found = ExplainFirstBytes(FirstBytesOf(path)); !found.empty()) {
-      return absl::DataLossError(absl::StrCat(path, " is ", found));
-    }
-  }
-  return absl::OkStatus();
+// Returns whether a message starts with the path of a file, and not of one with a longer name.
+bool NamesFile(absl::string_view message, absl::string_view path) {
+  return absl::ConsumePrefix(&message, path) &&
+         (message.empty() || message.front() == ':' || message.front() == ' ');
 }
 
 }  // namespace
@@ -319,7 +297,6 @@ absl::Status CheckModelSource(const std::string& source, bool needs_config) {
   if (needs_config && !Holds(names, kConfig)) {
     return Missing(source, ExplainNoConfig(source, names));
   }
-  CANOPY_RETURN_IF_ERROR(CheckContents(source, names));
   const bool has_weights = Holds(names, kWeights) || Holds(names, kIndex);
   if (!has_weights) {
     return Missing(source, ExplainNoWeights(names));
@@ -329,6 +306,27 @@ absl::Status CheckModelSource(const std::string& source, bool needs_config) {
     return Wrong(source, absl::StrCat(adapter, ", or take the adapter's files away"));
   }
   return absl::OkStatus();
+}
+
+absl::Status ExplainReadError(const std::string& folder, const absl::Status& status) {
+  if (!absl::IsNotFound(status) && !absl::IsInvalidArgument(status) && !absl::IsDataLoss(status)) {
+    return status;
+  }
+  const absl::StatusOr<std::set<std::string>> names = ListFolder(folder);
+  if (!names.ok()) {
+    return status;
+  }
+  for (const std::string& name : *names) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    const bool is_of_model = absl::EndsWith(name, kSafetensors) || absl::EndsWith(name, ".json");
+    if (!is_of_model || !NamesFile(status.message(), path)) {
+      continue;
+    }
+    if (const std::string found = ExplainContents(path); !found.empty()) {
+      return absl::DataLossError(absl::StrCat(path, " is ", found));
+    }
+  }
+  return status;
 }
 
 }  // namespace canopy

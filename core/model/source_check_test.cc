@@ -1,13 +1,13 @@
 #include "core/model/source_check.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/status.h"
 #include "core/model/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -136,35 +136,61 @@ TEST(SourceCheckTest, RefusesAnAdapterBesideWeights) {
       HasSubstr("or take the adapter's files away"));
 }
 
-TEST(SourceCheckTest, ExplainsContentsThatAreNotWhatTheNameSays) {
-  const File config = {"config.json", "{}"};
-  const File weights = {"model.safetensors", Tensors()};
-  EXPECT_THAT(Said({{"config.json", kPointer}, weights}),
-              HasSubstr("config.json is a Git LFS pointer"));
-  EXPECT_THAT(Said({config, {"model.safetensors", kPointer}}),
-              HasSubstr("model.safetensors is a Git LFS pointer"));
-  EXPECT_THAT(Said({config,
-                    {"model.safetensors.index.json", "{}"},
-                    {"model-00002-of-00002.safetensors", kPointer}}),
-              HasSubstr("model-00002-of-00002.safetensors is a Git LFS pointer"));
-  EXPECT_THAT(Said({config, {"model.safetensors", ""}}), HasSubstr("is empty"));
-  EXPECT_THAT(Said({{"config.json", "<html>"}, weights}), HasSubstr("is a web page"));
+// What becomes of this error of reading `name`, which holds `contents`.
+absl::Status Explained(const std::string& name, const std::string& contents,
+                       const std::function<absl::Status(const std::string& path)>& error) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write(name, contents);
+  return ExplainReadError(folder.path(), error(path));
 }
 
-TEST(SourceCheckTest, NamesTheReasonWhyAFileCannotBeRead) {
-  const TemporaryFolder folder;
-  folder.Write("config.json", "{}");
-  ASSERT_EQ(symlink("../../blobs/4f689c87", folder.Join("model.safetensors").c_str()), 0);
-  EXPECT_THAT(SaidOf(folder.path()), HasSubstr("symbolic link to something that is not there"));
-  std::filesystem::remove(folder.Join("model.safetensors"));
-  ASSERT_EQ(symlink("model.safetensors", folder.Join("model.safetensors").c_str()), 0);
-  EXPECT_THAT(SaidOf(folder.path()), HasSubstr("Too many levels of symbolic links"));
-  if (geteuid() == 0) {
-    return;  // Who may read everything is refused nothing.
+absl::Status Malformed(const std::string& path) {
+  return absl::DataLossError(path + ": header of 5 bytes");
+}
+
+TEST(SourceCheckTest, ExplainsContentsThatAreNotWhatTheNameSays) {
+  const struct {
+    const char* name;
+    std::string contents;
+    const char* said;
+  } cases[] = {
+      {"config.json", kPointer, "config.json is a Git LFS pointer"},
+      {"config.json", "<html>", "is a web page"},
+      {"model.safetensors", kPointer, "model.safetensors is a Git LFS pointer"},
+      {"model.safetensors", "", "is empty"},
+      {"model.safetensors.index.json", kPointer, "index.json is a Git LFS pointer"},
+      {"model-00002-of-00002.safetensors", kPointer, "-00002.safetensors is a Git LFS pointer"},
+  };
+  for (const auto& item : cases) {
+    const absl::Status status = Explained(item.name, item.contents, Malformed);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(status.message(), HasSubstr(item.said));
+    EXPECT_THAT(status.message(), Not(HasSubstr("header")));
   }
-  std::filesystem::remove(folder.Join("model.safetensors"));
-  ASSERT_EQ(chmod(folder.Write("model.safetensors", Tensors()).c_str(), 0), 0);
-  EXPECT_THAT(SaidOf(folder.path()), HasSubstr("Permission denied"));
+}
+
+TEST(SourceCheckTest, LeavesOtherErrorsAlone) {
+  const absl::Status malformed = Explained("model.safetensors", Tensors(), Malformed);
+  EXPECT_THAT(malformed.message(), HasSubstr("model.safetensors: header of 5 bytes"));
+  // The error of another file, and one that is not about contents.
+  for (const char* name : {"model-00001-of-00009.safetensors", "model.safetensors", "x.json"}) {
+    const absl::Status other = Explained(
+        name, "", [](const std::string& path) { return Malformed(path + ".index.json"); });
+    EXPECT_THAT(other.message(), HasSubstr(".index.json: header")) << name;
+  }
+  const absl::Status cancelled = Explained("model.safetensors", "", [](const std::string& path) {
+    return absl::CancelledError(path + ": nobody wants it");
+  });
+  EXPECT_TRUE(absl::IsCancelled(cancelled)) << cancelled;
+}
+
+// Nobody writes to it, so that to open it as a file would be would take for ever.
+TEST(SourceCheckTest, ANamedPipeBlocksNothing) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Join("model.safetensors");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(ExplainReadError(folder.path(), Malformed(path)).message(), HasSubstr("header of"));
+  EXPECT_THAT(SaidOf(path), HasSubstr("neither a folder nor a file"));
 }
 
 }  // namespace
