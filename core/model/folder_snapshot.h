@@ -9,12 +9,15 @@
 //    compares; a name that was absent must still be absent. So every file held exactly what was
 //    read at the instant when the last one was opened.
 // 3. The kernel cuts ctime to the ticks of its clock (at most 10 ms), so two writes in one tick
-// give
-//    the same ctime. Therefore a file is not read before 20 ms have passed since the instant of its
-//    ctime, and it must have kept its identity until then: every write from then on gets another
-//    ctime. Filesystems with whole seconds get 2 s. Time is counted from the ctimes themselves, so
-//    the clock of a file server may differ from ours. Files that changed over a minute ago, by our
-//    clock, are read at once.
+//    give the same ctime. Therefore a file is not read before 20 ms have passed since the instant
+//    of its ctime, and it must have kept its identity until then: every write from then on gets
+//    another ctime. Filesystems with whole seconds get 2 s. Time is counted from the ctimes
+//    themselves, so the clock of a file server may differ from ours by up to a minute. Files that
+//    changed over a minute ago, or will change in over a minute, by our clock, are read at once:
+//    they are old, or their ctime was given by a wrong clock and would hide how late it is for the
+//    others. Not covered, therefore: a file server whose clock differs by more than a minute. There
+//    a second write in the tick of the ctime that was seen goes unnoticed if it comes while the
+//    file is read.
 // Nothing is mapped: a file that is cut gives an error, never a signal.
 //
 // Writes through a shared mapping may leave ctime alone, so they can be missed. The fingerprint is
