@@ -65,8 +65,10 @@ WeightMemory MemoryOf(const Checkpoint& checkpoint, const ModelConfig& config) {
   return memory;
 }
 
-absl::StatusOr<HostModel> Match(const WeightSource& source, Description description) {
-  CANOPY_ASSIGN_OR_RETURN(WeightMap weights, MatchWeights(source, description.config));
+absl::StatusOr<HostModel> Match(const WeightSource& source, Description description,
+                                const WantedCheck& check_wanted) {
+  CANOPY_ASSIGN_OR_RETURN(WeightMap weights,
+                          MatchWeights(source, description.config, check_wanted));
   return HostModel{std::move(description.config),
                    std::move(weights),
                    std::move(description.vocabulary_hash),
@@ -102,7 +104,7 @@ absl::StatusOr<HostModel> ReadFiles(const HostModelOptions& options) {
   CANOPY_RETURN_IF_ERROR(CheckRoom(options, MemoryOf(checkpoint, model.config)));
   CANOPY_RETURN_IF_ERROR(checkpoint.ReadTensors(folder));
   CANOPY_RETURN_IF_ERROR(folder.CheckUnchanged());
-  return Match(checkpoint.source, std::move(model));
+  return Match(checkpoint.source, std::move(model), options.reading.check_wanted);
 }
 
 absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
@@ -124,7 +126,7 @@ absl::StatusOr<HostModel> MakeSynthetic(const HostModelOptions& options) {
   memory.host_bytes = memory.elements * DTypeBytes(DType::kFloat32);
   CANOPY_RETURN_IF_ERROR(CheckRoom(options, memory));
   CANOPY_ASSIGN_OR_RETURN(const WeightSource source, MakeSyntheticWeights(model.config));
-  return Match(source, std::move(model));
+  return Match(source, std::move(model), options.reading.check_wanted);
 }
 
 absl::Status CheckReranker(const HostModel& model) {

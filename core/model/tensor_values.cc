@@ -1,10 +1,13 @@
 #include "core/model/tensor_values.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+
+#include "core/base/status_macros.h"
 
 namespace canopy {
 namespace {
@@ -43,25 +46,40 @@ float ElementAt(const TensorView& tensor, size_t index) {
   return value;
 }
 
+bool EqualElements(const TensorView& left, const TensorView& right, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    if (ElementAt(left, i) != ElementAt(right, i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool IsFloat(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
-bool EqualValues(const TensorView& left, const TensorView& right) {
-  if (left.shape != right.shape) {
+absl::StatusOr<bool> EqualValues(const TensorView& left, const TensorView& right,
+                                 const WantedCheck& check_wanted) {
+  const bool same_type = left.dtype == right.dtype;
+  if (left.shape != right.shape || !(same_type || (IsFloat(left.dtype) && IsFloat(right.dtype)))) {
     return false;
   }
-  if (left.dtype == right.dtype) {
-    return left.bytes == right.bytes;
-  }
-  if (!IsFloat(left.dtype) || !IsFloat(right.dtype)) {
-    return false;
-  }
-  const size_t elements = left.bytes.size() / static_cast<size_t>(DTypeBytes(left.dtype));
-  for (size_t i = 0; i < elements; ++i) {
-    if (ElementAt(left, i) != ElementAt(right, i)) {
+  const auto element_bytes = static_cast<size_t>(DTypeBytes(left.dtype));
+  const size_t elements = left.bytes.size() / element_bytes;
+  const size_t step = kStepBytes / element_bytes;
+  for (size_t begin = 0; begin < elements; begin += step) {
+    if (check_wanted) {
+      CANOPY_RETURN_IF_ERROR(check_wanted());
+    }
+    const size_t end = std::min(begin + step, elements);
+    const size_t first_byte = begin * element_bytes;
+    const size_t num_bytes = (end - begin) * element_bytes;
+    if (same_type ? left.bytes.subspan(first_byte, num_bytes) !=
+                        right.bytes.subspan(first_byte, num_bytes)
+                  : !EqualElements(left, right, begin, end)) {
       return false;
     }
   }

@@ -2,6 +2,8 @@
 #ifndef CORE_MODEL_TENSOR_VALUES_H_
 #define CORE_MODEL_TENSOR_VALUES_H_
 
+#include "absl/status/statusor.h"
+#include "core/model/file_copy.h"
 #include "core/model/weight_source.h"
 
 namespace canopy {
@@ -11,7 +13,9 @@ bool IsFloat(DType dtype);
 
 // Returns whether two tensors have one shape and hold the same numbers. Tensors of different types
 // are compared exactly, as float32; they differ if either is of a type that IsFloat does not name.
-bool EqualValues(const TensorView& left, const TensorView& right);
+// Errors of `check_wanted`, which is asked before each step of kStepBytes.
+absl::StatusOr<bool> EqualValues(const TensorView& left, const TensorView& right,
+                                 const WantedCheck& check_wanted);
 
 }  // namespace canopy
 

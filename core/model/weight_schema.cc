@@ -131,8 +131,10 @@ void CheckTensor(const TensorView& tensor, const TensorSpec& spec, Mismatches* m
 }
 
 // Returns an error unless `head` merely repeats the embedding that the configuration ties it to.
-absl::Status CheckTiedHead(const TensorView& head, const TensorView& embedding) {
-  if (!EqualValues(head, embedding)) {
+absl::Status CheckTiedHead(const TensorView& head, const TensorView& embedding,
+                           const WantedCheck& check_wanted) {
+  CANOPY_ASSIGN_OR_RETURN(const bool is_same, EqualValues(head, embedding, check_wanted));
+  if (!is_same) {
     return absl::DataLossError(absl::StrCat(
         head.name, " differs from ", embedding.name,
         " although tie_word_embeddings is true; if the head is meant, set it to false"));
@@ -240,11 +242,11 @@ class Matching {
   }
 
   // Maps a reward head beside a language model's own, and checks a tied one.
-  absl::Status MatchHeads() {
+  absl::Status MatchHeads(const WantedCheck& check_wanted) {
     const TensorView* head = source_.Find(kLanguageModelHead);
     const TensorView* embedding = map_.Find(kEmbedding);
     if (is_tied() && head != nullptr && embedding != nullptr) {
-      CANOPY_RETURN_IF_ERROR(CheckTiedHead(*head, *embedding));
+      CANOPY_RETURN_IF_ERROR(CheckTiedHead(*head, *embedding, check_wanted));
       used_.insert(head->name);
     }
     const TensorView* reward = source_.Find(kClassifierHead);
@@ -374,7 +376,8 @@ const TensorView* WeightMap::Find(absl::string_view canonical_name) const {
   return found == tensors.end() ? nullptr : &found->second;
 }
 
-absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelConfig& config) {
+absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelConfig& config,
+                                       const WantedCheck& check_wanted) {
   CANOPY_ASSIGN_OR_RETURN(const std::string prefix, DetectPrefix(source, config));
   Matching matching(source, config, prefix);
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
@@ -383,7 +386,7 @@ absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelCo
     }
   }
   matching.MatchSpecs();
-  CANOPY_RETURN_IF_ERROR(matching.MatchHeads());
+  CANOPY_RETURN_IF_ERROR(matching.MatchHeads(check_wanted));
   matching.SortOutTheRest();
   CANOPY_RETURN_IF_ERROR(ToStatus(matching.mismatches()));
   return std::move(matching).TakeMap();

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/model/file_copy.h"
 #include "core/model/model_config.h"
 #include "core/model/tensor_spec.h"
 #include "core/model/weight_source.h"
@@ -55,7 +56,9 @@ struct WeightMap {
 //
 // DATA_LOSS with at most 8 names of each kind and their number when tensors are missing,
 // unexpected, of another shape or of another dtype.
-absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelConfig& config);
+// Errors of `check_wanted`, which is asked while the values of a tied head are compared.
+absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelConfig& config,
+                                       const WantedCheck& check_wanted = nullptr);
 
 }  // namespace canopy
 
