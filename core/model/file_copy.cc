@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/model/helper_threads.h"
 
 namespace canopy {
 namespace {
@@ -91,15 +92,18 @@ absl::Status FileCopy::ReadTo(size_t end, const ReadOptions& options) {
   return absl::OkStatus();
 }
 
-// Reads a piece on each thread, all of them before `end`.
+// Reads a piece on each thread that there is, all of them before `end`.
 absl::Status FileCopy::ReadStep(size_t end, const ReadOptions& options) {
   std::vector<std::future<absl::Status>> helpers;
   const size_t first_end = std::min(read_ + options.step_bytes, end);
   size_t begin = first_end;
   for (int i = 1; i < options.num_threads && begin < end; ++i) {
     const size_t piece_end = std::min(begin + options.step_bytes, end);
-    helpers.push_back(std::async(std::launch::async,
-                                 [this, begin, piece_end] { return ReadPiece(begin, piece_end); }));
+    auto helper = StartHelper([this, begin, piece_end] { return ReadPiece(begin, piece_end); });
+    if (!helper.has_value()) {
+      break;  // Later steps read the rest.
+    }
+    helpers.push_back(*std::move(helper));
     begin = piece_end;
   }
   absl::Status status = ReadPiece(read_, first_end);

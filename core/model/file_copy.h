@@ -35,7 +35,7 @@ struct ReadOptions {
   WantedCheck check_wanted;
   size_t step_bytes = kStepBytes;  // That a thread reads at once; tests make it small.
   // Threads that share a step: copying out of the page cache to fresh memory takes one thread
-  // longer than fast disks take.
+  // longer than fast disks take. Fewer if the system gives no more.
   int num_threads = 1;
 };
 

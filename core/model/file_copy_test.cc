@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -134,6 +136,20 @@ TEST(FileCopyTest, SeveralThreadsReadWhatOneDoes) {
   const absl::Status status = (*file)->ReadTo(text.size(), options);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "ends at byte 3 of 1000")) << status;
+}
+
+TEST(FileCopyTest, ReadsAloneIfThereAreNoMoreThreads) {
+  const std::string text(1'000, 'x');
+  const TemporaryFolder folder;
+  const auto file = OpenFile(folder.Write("file", text));
+  ASSERT_TRUE(file.ok()) << file.status();
+  ReadOptions options;
+  options.num_threads = 5;
+  options.step_bytes = 7;
+  const NoNewThreads limit;
+  EXPECT_THROW(std::thread([] {}).join(), std::system_error);
+  EXPECT_TRUE((*file)->ReadTo(text.size(), options).ok());
+  EXPECT_EQ(TextOf(**file), text);
 }
 
 TEST(FileCopyTest, GivesBackItsDescriptorAndItsMemory) {

@@ -16,6 +16,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/types/span.h"
 #include "core/base/status_macros.h"
+#include "core/model/helper_threads.h"
 
 namespace canopy {
 namespace {
@@ -87,7 +88,11 @@ class TensorHasher {
   absl::StatusOr<std::vector<Digest>> Run() {
     std::vector<std::future<absl::Status>> helpers;
     for (int i = 1; i < options_.num_threads; ++i) {
-      helpers.push_back(std::async(std::launch::async, [this] { return HashAll(nullptr); }));
+      auto helper = StartHelper([this] { return HashAll(nullptr); });
+      if (!helper.has_value()) {
+        break;  // Those that there are take all tensors.
+      }
+      helpers.push_back(*std::move(helper));
     }
     absl::Status status = HashAll(options_.check_wanted);
     for (std::future<absl::Status>& helper : helpers) {

@@ -3,10 +3,13 @@
 #include <map>
 #include <set>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/model/test_files.h"
 #include "gtest/gtest.h"
 
 namespace canopy {
@@ -95,6 +98,13 @@ TEST(FingerprintTest, IsTheSameOnAnyNumberOfThreads) {
   for (const int threads : {0, 2, 3, 8}) {
     EXPECT_EQ(*Fingerprint({}, source, {threads, nullptr}), one) << threads;
   }
+}
+
+TEST(FingerprintTest, IsTheSameIfThereAreNoMoreThreads) {
+  const NoNewThreads limit;
+  EXPECT_THROW(std::thread([] {}).join(), std::system_error);
+  EXPECT_EQ(*Fingerprint({}, SourceOf(FourTensors()), {/*num_threads=*/8, nullptr}),
+            "cac307d9e1982378");
 }
 
 TEST(FingerprintTest, StopsAtAnyStepWhenNobodyWantsIt) {

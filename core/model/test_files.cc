@@ -1,5 +1,7 @@
 #include "core/model/test_files.h"
 
+#include <pthread.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +29,27 @@ std::string TemporaryFolder::Write(absl::string_view name, absl::string_view con
   EXPECT_TRUE(out.good()) << file;
   return file;
 }
+
+namespace {
+
+// Returns what it was before.
+size_t SetStackBytesOfNewThreads(size_t bytes) {
+  pthread_attr_t attributes;
+  size_t before = 0;
+  EXPECT_EQ(pthread_getattr_default_np(&attributes), 0);
+  EXPECT_EQ(pthread_attr_getstacksize(&attributes, &before), 0);
+  EXPECT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+  EXPECT_EQ(pthread_setattr_default_np(&attributes), 0);
+  pthread_attr_destroy(&attributes);
+  return before;
+}
+
+}  // namespace
+
+// There is no room for a stack of all addresses. A limit of processes would not bind root.
+NoNewThreads::NoNewThreads() : stack_bytes_(SetStackBytesOfNewThreads(size_t{1} << 47)) {}
+
+NoNewThreads::~NoNewThreads() { SetStackBytesOfNewThreads(stack_bytes_); }
 
 std::string SafetensorsFile(absl::string_view header, absl::string_view data) {
   std::string file;

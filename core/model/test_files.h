@@ -2,6 +2,7 @@
 #ifndef CORE_MODEL_TEST_FILES_H_
 #define CORE_MODEL_TEST_FILES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -24,6 +25,18 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+};
+
+// The system gives this process no new thread until the end of the scope.
+class NoNewThreads {
+ public:
+  NoNewThreads();
+  ~NoNewThreads();
+  NoNewThreads(const NoNewThreads&) = delete;
+  NoNewThreads& operator=(const NoNewThreads&) = delete;
+
+ private:
+  size_t stack_bytes_ = 0;
 };
 
 // A file with this header and data, neither checked; the length field is right.
