@@ -9,6 +9,7 @@ one of the checkpoints under its own fingerprint, or print one line and exit wit
 import json
 import os
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -19,7 +20,7 @@ import unittest
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fingerprint import fingerprint
 
@@ -66,42 +67,83 @@ def weights(value: float) -> bytes:
     return struct.pack("<Q", len(text)) + text + struct.pack("<f", value) * (end // 4)
 
 
+def checkpoint_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder that holds the configuration alone."""
+    temporary = tempfile.TemporaryDirectory()
+    (Path(temporary.name) / "config.json").write_text(json.dumps(CONFIG))
+    return temporary
+
+
+def fingerprint_of(content: bytes) -> str:
+    with checkpoint_folder() as folder:
+        (Path(folder) / "model.safetensors").write_bytes(content)
+        return fingerprint(Path(folder))
+
+
 class StartTest(unittest.TestCase):
+    contents: ClassVar[list[bytes]]
+    fingerprints: ClassVar[list[str]]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.contents = [weights(0.25), weights(0.5)]
+        cls.fingerprints = [fingerprint_of(content) for content in cls.contents]
+
     def setUp(self) -> None:
-        temporary = tempfile.TemporaryDirectory()
+        temporary = checkpoint_folder()
         self.addCleanup(temporary.cleanup)
-        self.root = Path(temporary.name)
-        self.folder = self.root / "model"
-        self.folder.mkdir()
+        self.folder = Path(temporary.name)
         self.file = self.folder / "model.safetensors"
-        (self.folder / "config.json").write_text(json.dumps(CONFIG))
-        self.contents = [weights(0.25), weights(0.5)]
-        self.fingerprints = []
-        for content in self.contents:
-            self.file.write_bytes(content)
-            self.fingerprints.append(fingerprint(self.folder))
 
     def start(self, source: Path) -> subprocess.Popen[str]:
         command = [str(SERVER), f"--model=m={source}", "--listen=127.0.0.1:0", "--device=cpu"]
+        # Measured routes would be measured at every start.
+        command.append("--policy=reference")
         pipe = subprocess.PIPE
         server = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
         return server
 
-    def wait_until_open(self, server: subprocess.Popen[str]) -> None:
-        """Returns once the server has the tensors' file open, or has gone past that."""
-        descriptors = Path(f"/proc/{server.pid}/fd")
+    def has_open(self, server: subprocess.Popen[str]) -> bool:
+        """Whether the server has the tensors' file open."""
+        descriptors = f"/proc/{server.pid}/fd"
+        try:
+            names = os.listdir(descriptors)
+        except OSError:  # The server has ended.
+            return False
+        for name in names:
+            try:
+                target = os.readlink(f"{descriptors}/{name}")
+            except OSError:
+                continue
+            if target == str(self.file.resolve()):
+                return True
+        return False
+
+    def wait_until_open(self, server: subprocess.Popen[str]) -> bool:
+        """Waits until the server has the tensors' file open.
+
+        Returns False if that was not seen: on a busy machine the server may have read the file, and
+        print its address or end, between two looks.
+        """
+        assert server.stdout is not None
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while server.poll() is None and time.monotonic() < deadline:
-            for descriptor in descriptors.iterdir():
-                try:
-                    target = os.readlink(descriptor)
-                except OSError:
-                    continue
-                if target == str(self.file.resolve()):
-                    return
-        self.fail("the server never opened the file")
+            if self.has_open(server):
+                return True
+            if select.select([server.stdout], [], [], 0)[0]:
+                return False
+        return False
+
+    def read_bytes(self, server: subprocess.Popen[str]) -> int:
+        """The bytes that the server has read from files and pipes."""
+        try:
+            text = Path(f"/proc/{server.pid}/io").read_text()
+        except OSError:  # The server has ended.
+            return 0
+        found = re.search(r"^rchar: (\d+)$", text, re.MULTILINE)
+        return int(found[1]) if found is not None else 0
 
     def served_or_refused(self, server: subprocess.Popen[str]) -> str:
         """The fingerprint that is served, or '' if the server ended as it should."""
@@ -139,8 +181,7 @@ class StartTest(unittest.TestCase):
 
         mixed = self.contents[0][: len(self.contents[0]) // 2]
         mixed += self.contents[1][len(mixed) :]
-        self.file.write_bytes(mixed)
-        whole = [fingerprint(self.folder), self.fingerprints[0]]
+        whole = [fingerprint_of(mixed), self.fingerprints[0]]
         for _ in range(4):
             # What is on the disk after the write is one checkpoint too, if it is named as that.
             served = self.change_while_it_starts(overwrite_the_second_half)
@@ -163,11 +204,15 @@ class StartTest(unittest.TestCase):
         self.file.write_bytes(struct.pack("<Q", len(text)) + text)
         os.truncate(self.file, 8 + len(text) + size)
         server = self.start(self.folder)
-        self.wait_until_open(server)
-        began = time.monotonic()
+        self.assertTrue(self.wait_until_open(server), "2 GB were read between two looks")
         server.send_signal(signal.SIGTERM)
+        # What it reads, not how long it takes, so that a busy machine does not matter.
+        bytes_read = 0
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while server.poll() is None and time.monotonic() < deadline:
+            bytes_read = max(bytes_read, self.read_bytes(server))
         server.communicate(timeout=TIMEOUT_SECONDS)
-        self.assertLess(time.monotonic() - began, 2.0)
+        self.assertLess(bytes_read, size)
         self.assertNotEqual(server.returncode, -signal.SIGBUS)
 
 
