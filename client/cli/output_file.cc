@@ -1,6 +1,7 @@
 #include "client/cli/output_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,7 +11,10 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace canopy::client {
 namespace {
@@ -31,6 +35,10 @@ int WriteAndClose(int fd, absl::string_view text, bool to_disk) {
     const ssize_t size = write(fd, text.data(), text.size());
     if (size >= 0) {
       text.remove_prefix(static_cast<size_t>(size));
+    } else if (errno == EAGAIN) {
+      // Another program may have made the inherited stdout non-blocking.
+      pollfd writable = {fd, POLLOUT, 0};
+      (void)poll(&writable, 1, -1);
     } else if (errno != EINTR) {
       error = errno;
     }
@@ -56,9 +64,42 @@ int CreateBeside(const std::string& path, std::string* name) {
   return -1;
 }
 
+// Returns the number of the open descriptor that `path` names, or -1 if it names none.
+int DescriptorOf(absl::string_view path) {
+  if (path == "/dev/stdout") {
+    return STDOUT_FILENO;
+  }
+  if (path == "/dev/stderr") {
+    return STDERR_FILENO;
+  }
+  int fd = -1;
+  if (!absl::ConsumePrefix(&path, "/dev/fd/") && !absl::ConsumePrefix(&path, "/proc/self/fd/")) {
+    return -1;
+  }
+  return absl::SimpleAtoi(path, &fd) ? fd : -1;
+}
+
+// Returns true if the file system forbids replacing a file that may be writable itself: a file that
+// is a mount point of its own, or a file in a folder without write permission.
+bool ForbidsReplacing(int error) {
+  return error == EBUSY || error == EACCES || error == EPERM || error == EROFS;
+}
+
+// Appends `text` to what the open descriptor has written: opening the file behind it a second time
+// would start at offset 0 again.
+absl::Status WriteToDescriptor(int descriptor, const std::string& path, absl::string_view text) {
+  (void)std::fflush(stdout);
+  const int fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) {
+    return Failed(path, errno);
+  }
+  const int error = WriteAndClose(fd, text, /*to_disk=*/false);
+  return error == 0 ? absl::OkStatus() : Failed(path, error);
+}
+
 absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
   // With O_NONBLOCK a pipe without a reader is refused; what follows may wait for its reader.
-  const int fd = open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) {
     return Failed(path, errno);
   }
@@ -69,25 +110,16 @@ absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
   return error == 0 ? absl::OkStatus() : Failed(path, error);
 }
 
-}  // namespace
-
-absl::Status WriteOutputFile(const std::string& path, absl::string_view text) {
-  struct stat found = {};
-  const bool exists = stat(path.c_str(), &found) == 0;
-  if (exists && !S_ISREG(found.st_mode)) {
-    return WriteInPlace(path, text);
-  }
-  std::error_code ignored;
-  // A link stays one.
-  std::string target = exists ? std::filesystem::canonical(path, ignored).string() : path;
-  target = target.empty() ? path : target;
+// Writes `text` to a new file with `mode`, or the default mode if that is 0, and renames it to
+// `target`. Returns 0 or the errno of the first failure, after which no new file is left.
+int Replace(const std::string& target, mode_t mode, absl::string_view text) {
   std::string name;
   const int fd = CreateBeside(target, &name);
   if (fd < 0) {
-    return Failed(path, errno);
+    return errno;
   }
-  if (exists) {
-    (void)fchmod(fd, found.st_mode & kModeBits);
+  if (mode != 0) {
+    (void)fchmod(fd, mode & kModeBits);
   }
   int error = WriteAndClose(fd, text, /*to_disk=*/true);
   if (error == 0 && std::rename(name.c_str(), target.c_str()) != 0) {
@@ -95,9 +127,42 @@ absl::Status WriteOutputFile(const std::string& path, absl::string_view text) {
   }
   if (error != 0) {
     (void)unlink(name.c_str());
-    return Failed(path, error);
   }
-  return absl::OkStatus();
+  return error;
+}
+
+// Returns the file that opening `path` for writing would create, where no file exists yet: the
+// target of a dangling symbolic link, or `path` itself.
+std::string NewFileOf(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+  return error ? path : (std::filesystem::path(path).parent_path() / target).string();
+}
+
+}  // namespace
+
+absl::Status WriteOutputFile(const std::string& path, absl::string_view text) {
+  if (const int descriptor = DescriptorOf(path); descriptor >= 0) {
+    return WriteToDescriptor(descriptor, path, text);
+  }
+  struct stat found = {};
+  const bool exists = stat(path.c_str(), &found) == 0;
+  if (!exists) {
+    const int error = Replace(NewFileOf(path), 0, text);
+    return error == 0 ? absl::OkStatus() : Failed(path, error);
+  }
+  std::error_code no_target;
+  const std::string target = std::filesystem::canonical(path, no_target).string();
+  // The target of a link below /proc may have no name any more.
+  if (!S_ISREG(found.st_mode) || no_target || absl::StartsWith(path, "/dev/fd/") ||
+      absl::StartsWith(path, "/proc/")) {
+    return WriteInPlace(path, text);
+  }
+  const int error = Replace(target, found.st_mode, text);
+  if (ForbidsReplacing(error)) {
+    return WriteInPlace(path, text);
+  }
+  return error == 0 ? absl::OkStatus() : Failed(path, error);
 }
 
 }  // namespace canopy::client

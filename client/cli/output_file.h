@@ -12,9 +12,13 @@
 namespace canopy::client {
 
 // Makes `text` the content of the file at `path`, which need not exist, by a rename: whatever
-// fails, the old content stays whole and nothing else is left in the folder. What is not a regular
-// file, such as /dev/stdout or a pipe, is written to; a pipe that nobody reads is an error. Returns
-// the error of the failed system call, with the path.
+// fails, the old content stays whole and nothing else is left in the folder. Symbolic links are
+// followed. These are written in place, without that guarantee:
+//   - an existing file that cannot be replaced, such as a bind-mounted file or a writable file in a
+//     folder without write permission
+//   - pipes and devices; a pipe that nobody reads is an error
+//   - open descriptors, as /dev/stdout, /dev/stderr and /dev/fd/3: the text follows what they wrote
+// Returns the error of the failed system call, with the path.
 absl::Status WriteOutputFile(const std::string& path, absl::string_view text);
 
 }  // namespace canopy::client

@@ -1,8 +1,12 @@
 #include "client/cli/output_file.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +111,102 @@ TEST_F(OutputFileTest, PipesAndDevicesAreWrittenToAndStayWhatTheyAre) {
   EXPECT_STREQ(text, "text");
   close(reader);
   EXPECT_THAT(Names(), ElementsAre("pipe"));
+}
+
+// Replacing the file would leave the shell's descriptor with a file that has no name.
+TEST_F(OutputFileTest, AFileThatIsADescriptorIsWrittenThroughIt) {
+  const std::string path = Join("out");
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_GE(fd, 0);
+  struct stat before = {};
+  ASSERT_EQ(fstat(fd, &before), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool redirected = dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0 &&
+                            write(STDOUT_FILENO, "first,", 6) == 6;
+    const bool written = WriteOutputFile("/dev/stdout", "stdout,").ok() &&
+                         WriteOutputFile("/dev/stderr", "stderr,").ok() &&
+                         WriteOutputFile(absl::StrCat("/dev/fd/", fd), "descriptor,").ok() &&
+                         WriteOutputFile(absl::StrCat("/proc/self/fd/", fd), "proc").ok();
+    _exit(redirected && written ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Read(path), "first,stdout,stderr,descriptor,proc");
+  struct stat after = {};
+  ASSERT_EQ(stat(path.c_str(), &after), 0);
+  EXPECT_EQ(after.st_ino, before.st_ino);
+  EXPECT_THAT(Names(), ElementsAre("out"));
+  close(fd);
+}
+
+// As /dev/stdout is when its file has been removed.
+TEST_F(OutputFileTest, ALinkToAFileWithoutANameStaysALink) {
+  const int fd = open(Join("gone").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(unlink(Join("gone").c_str()), 0);
+  std::filesystem::create_symlink(absl::StrCat("/proc/self/fd/", fd), Join("link"));
+  ASSERT_TRUE(WriteOutputFile(Join("link"), "text").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(Join("link")));
+  EXPECT_THAT(Names(), ElementsAre("link"));
+  char text[8] = {};
+  EXPECT_EQ(pread(fd, text, sizeof(text), 0), 4);
+  EXPECT_STREQ(text, "text");
+  close(fd);
+}
+
+TEST_F(OutputFileTest, ADanglingLinkGetsItsFileAndStaysALink) {
+  std::filesystem::create_symlink("later", Join("link"));
+  ASSERT_TRUE(WriteOutputFile(Join("link"), "text").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(Join("link")));
+  EXPECT_EQ(Read(Join("later")), "text");
+  EXPECT_THAT(Names(), ElementsAre("later", "link"));
+}
+
+TEST_F(OutputFileTest, AWritableFileInAFolderWithoutWritePermissionIsWritten) {
+  const std::string path = Join("report");
+  std::ofstream(path) << "an older and longer report";
+  ASSERT_EQ(chmod(folder_.c_str(), 0555), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    // Without capabilities the permissions bind root too.
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[2] = {};
+    const bool is_bound = syscall(SYS_capset, &header, none) == 0;
+    const bool refuses_new = !WriteOutputFile(Join("new"), "text").ok();
+    _exit(is_bound && refuses_new && WriteOutputFile(path, "text").ok() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Read(path), "text");
+  EXPECT_THAT(Names(), ElementsAre("report"));
+}
+
+// As `docker run --volume=FILE:FILE` does.
+TEST_F(OutputFileTest, ABindMountedFileIsWritten) {
+  constexpr int kCannotMount = 77;
+  const std::string path = Join("report");
+  std::ofstream(path) << "an older and longer report";
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_apart = unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
+    if (!is_apart || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount(path.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) != 0) {
+      _exit(kCannotMount);
+    }
+    _exit(WriteOutputFile(path, "text").ok() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotMount) {
+    GTEST_SKIP() << "this process may not mount";
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Read(path), "text");
+  EXPECT_THAT(Names(), ElementsAre("report"));
 }
 
 }  // namespace

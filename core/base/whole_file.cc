@@ -1,6 +1,7 @@
 #include "core/base/whole_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +18,10 @@
 #include "absl/base/attributes.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "core/base/status_macros.h"
 
@@ -42,7 +46,11 @@ std::string FolderOf(const std::string& path) {
 absl::Status WriteAll(int fd, absl::string_view text, const std::string& path) {
   while (!text.empty()) {
     const ssize_t size = write(fd, text.data(), text.size());
-    if (size < 0 && errno != EINTR) {
+    if (size < 0 && errno == EAGAIN) {
+      // Another program may have made the inherited stdout non-blocking.
+      pollfd writable = {fd, POLLOUT, 0};
+      (void)poll(&writable, 1, -1);
+    } else if (size < 0 && errno != EINTR) {
       return Failed("write", path, errno);
     }
     text.remove_prefix(size < 0 ? 0 : static_cast<size_t>(size));
@@ -98,9 +106,36 @@ absl::Status Replace(const std::string& path, std::optional<mode_t> mode, absl::
   return absl::OkStatus();
 }
 
+// Returns the number of the open descriptor that `path` names, or -1 if it names none.
+int DescriptorOf(absl::string_view path) {
+  if (path == "/dev/stdout") {
+    return STDOUT_FILENO;
+  }
+  if (path == "/dev/stderr") {
+    return STDERR_FILENO;
+  }
+  int fd = -1;
+  if (!absl::ConsumePrefix(&path, "/dev/fd/") && !absl::ConsumePrefix(&path, "/proc/self/fd/")) {
+    return -1;
+  }
+  return absl::SimpleAtoi(path, &fd) ? fd : -1;
+}
+
+// Appends `text` to what the open descriptor has written: opening the file behind it a second time
+// would start at offset 0 again.
+absl::Status WriteToDescriptor(int descriptor, const std::string& path, absl::string_view text) {
+  (void)std::fflush(stdout);
+  const int fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) {
+    return Failed("write", path, errno);
+  }
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  return WriteAll(fd, text, path);
+}
+
 absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
   // With O_NONBLOCK a pipe without a reader is refused; what follows may wait for its reader.
-  const int fd = open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) {
     return errno == ENXIO ? absl::UnavailableError(
                                 absl::StrCat("cannot write '", path, "': nobody reads the pipe"))
@@ -150,6 +185,9 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
 }
 
 absl::Status WriteWholeFile(const std::string& path, absl::string_view text) {
+  if (const int descriptor = DescriptorOf(path); descriptor >= 0) {
+    return WriteToDescriptor(descriptor, path, text);
+  }
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) {
     if (errno != ENOENT) {
@@ -161,12 +199,14 @@ absl::Status WriteWholeFile(const std::string& path, absl::string_view text) {
     return Replace(error ? path : (std::filesystem::path(FolderOf(path)) / target).string(),
                    std::nullopt, text);
   }
-  if (!S_ISREG(found.st_mode)) {
+  std::error_code no_target;
+  const std::string target = std::filesystem::canonical(path, no_target).string();
+  // The target of a link below /proc may have no name any more.
+  if (!S_ISREG(found.st_mode) || no_target || absl::StartsWith(path, "/dev/fd/") ||
+      absl::StartsWith(path, "/proc/")) {
     return WriteInPlace(path, text);
   }
-  std::error_code error;
-  const std::string target = std::filesystem::canonical(path, error).string();
-  return Replace(error ? path : target, found.st_mode, text);
+  return Replace(target, found.st_mode, text);
 }
 
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Acquire(const std::string& path,

@@ -24,8 +24,10 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
 // file of their own in the same folder, brought to the disk, and renamed. That file is removed
 // again if anything fails. A symbolic link is followed, and the mode of an existing file is kept.
 //
-// What is not a regular file, such as /dev/stdout or a pipe, is never replaced: it is written to.
-// A pipe that nobody reads is an error rather than a reason to wait.
+// What is not a regular file, such as a pipe, is never replaced: it is written to. A pipe that
+// nobody reads is an error rather than a reason to wait. The names of open descriptors, such as
+// /dev/stdout and /dev/fd/3, stand for these: the text follows what they have written, also to a
+// regular file.
 //
 // Returns the error of the failed system call, with the path.
 absl::Status WriteWholeFile(const std::string& path, absl::string_view text);

@@ -194,5 +194,48 @@ TEST_F(WholeFileTest, ALockKeepsOthersOutAndEnds) {
   EXPECT_TRUE(Names().empty());
 }
 
+// Replacing the file would leave the shell's descriptor with a file that has no name.
+TEST_F(WholeFileTest, AFileThatIsADescriptorIsWrittenThroughIt) {
+  const std::string path = Join("out");
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_GE(fd, 0);
+  struct stat before = {};
+  ASSERT_EQ(fstat(fd, &before), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool redirected = dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0 &&
+                            write(STDOUT_FILENO, "first,", 6) == 6;
+    const bool written = WriteWholeFile("/dev/stdout", "stdout,").ok() &&
+                         WriteWholeFile("/dev/stderr", "stderr,").ok() &&
+                         WriteWholeFile(absl::StrCat("/dev/fd/", fd), "descriptor,").ok() &&
+                         WriteWholeFile(absl::StrCat("/proc/self/fd/", fd), "proc").ok();
+    _exit(redirected && written ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Read(path), "first,stdout,stderr,descriptor,proc");
+  struct stat after = {};
+  ASSERT_EQ(stat(path.c_str(), &after), 0);
+  EXPECT_EQ(after.st_ino, before.st_ino);
+  EXPECT_THAT(Names(), ElementsAre("out"));
+  close(fd);
+}
+
+// As /dev/stdout is when its file has been removed.
+TEST_F(WholeFileTest, ALinkToAFileWithoutANameStaysALink) {
+  const int fd = open(Join("gone").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(unlink(Join("gone").c_str()), 0);
+  std::filesystem::create_symlink(absl::StrCat("/proc/self/fd/", fd), Join("link"));
+  ASSERT_TRUE(WriteWholeFile(Join("link"), "text").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(Join("link")));
+  EXPECT_THAT(Names(), ElementsAre("link"));
+  char text[8] = {};
+  EXPECT_EQ(pread(fd, text, sizeof(text), 0), 4);
+  EXPECT_STREQ(text, "text");
+  close(fd);
+}
+
 }  // namespace
 }  // namespace canopy
