@@ -24,6 +24,7 @@ namespace {
 constexpr const char* kProxyVariables[] = {"grpc_proxy", "https_proxy", "http_proxy"};
 constexpr const char* kDirectVariables[] = {"no_grpc_proxy", "no_proxy", "NO_PROXY"};
 constexpr char kDefaultProxyPort[] = "80";  // as gRPC takes it
+constexpr int kMaxPort = 65'535;
 
 // A host with its port, both as text; the host without brackets, in lower case and without the dot
 // that may end a name.
@@ -101,7 +102,7 @@ bool IsThisMachine(const HostPort& server) {
           IsInRange(*address, "0.0.0.0/32") || IsInRange(*address, "::/128"));
 }
 
-// Whether one entry of no_proxy stands for the server.
+// Returns true if an entry of no_proxy covers the server.
 bool Matches(const HostPort& server, absl::string_view entry) {
   if (entry == "*") {
     return true;
@@ -135,6 +136,10 @@ bool IsExcluded(const HostPort& server, EnvironmentReader environment) {
   });
 }
 
+bool IsUnixTarget(absl::string_view target) {
+  return absl::StartsWith(target, "unix:") || absl::StartsWith(target, "unix-abstract:");
+}
+
 // The HOST:PORT that a gRPC target names; absent for sockets of this machine, for lists of
 // addresses and for resolvers of other kinds.
 absl::optional<std::string> ServerOf(absl::string_view target) {
@@ -148,8 +153,7 @@ absl::optional<std::string> ServerOf(absl::string_view target) {
     if (absl::StrContains(target, ',')) {
       return absl::nullopt;
     }
-  } else if (absl::StartsWith(target, "unix:") || absl::StartsWith(target, "unix-abstract:") ||
-             absl::StrContains(target, "://")) {
+  } else if (IsUnixTarget(target) || absl::StrContains(target, "://")) {
     return absl::nullopt;
   }
   return std::string(target);
@@ -171,6 +175,12 @@ std::string Unescaped(absl::string_view text) {
   return plain;
 }
 
+bool IsPort(absl::string_view text) {
+  int port = 0;
+  return absl::c_all_of(text, [](char c) { return c >= '0' && c <= '9'; }) &&
+         absl::SimpleAtoi(text, &port) && port >= 1 && port <= kMaxPort;
+}
+
 absl::StatusOr<ProxyRoute> ParseProxy(absl::string_view url, const std::string& source) {
   ProxyRoute route;
   route.source = source;
@@ -183,7 +193,11 @@ absl::StatusOr<ProxyRoute> ParseProxy(absl::string_view url, const std::string& 
     }
     rest.remove_prefix(scheme + 3);
   }
-  rest = rest.substr(0, rest.find('/'));
+  const size_t slash = rest.find('/');
+  // A `/` in a password would end the host, and texts would show the password's start as the port.
+  const bool is_cut_password =
+      slash != absl::string_view::npos && absl::StrContains(rest.substr(slash), '@');
+  rest = rest.substr(0, slash);
   if (const size_t at = rest.rfind('@'); at != absl::string_view::npos) {
     route.credentials = Unescaped(rest.substr(0, at));
     rest.remove_prefix(at + 1);
@@ -193,6 +207,11 @@ absl::StatusOr<ProxyRoute> ParseProxy(absl::string_view url, const std::string& 
     return absl::InvalidArgumentError(absl::StrCat(source,
                                                    ": the proxy has no host; give "
                                                    "http://HOST:PORT"));
+  }
+  if (is_cut_password || !(split.port.empty() || IsPort(split.port))) {
+    return absl::InvalidArgumentError(absl::StrCat(source,
+                                                   ": the proxy's port must be a number from 1 to ",
+                                                   kMaxPort, "; write / as %2F in a password"));
   }
   const std::string port = split.port.empty() ? kDefaultProxyPort : split.port;
   route.proxy = absl::StrContains(split.host, ':') ? absl::StrCat("[", split.host, "]:", port)
@@ -206,6 +225,10 @@ absl::StatusOr<absl::optional<ProxyRoute>> FindProxy(absl::string_view target,
                                                      const absl::optional<std::string>& chosen,
                                                      EnvironmentReader environment) {
   const absl::optional<std::string> server = ServerOf(target);
+  if (!server.has_value() && chosen.has_value() && !chosen->empty() && !IsUnixTarget(target)) {
+    return absl::InvalidArgumentError(
+        "proxy: one tunnel leads to one address; give a target of one HOST:PORT");
+  }
   if (!server.has_value() || (chosen.has_value() && chosen->empty())) {
     return absl::optional<ProxyRoute>();
   }

@@ -38,7 +38,8 @@ using EnvironmentReader = absl::FunctionRef<const char*(const char* name)>;
 
 // Returns the proxy for a gRPC target; absent = the channel goes direct. `chosen` is
 // ClientOptions::proxy: absent = as the environment says, empty = none, else a proxy to be used
-// whatever the environment says. INVALID_ARGUMENT for a proxy that gRPC cannot speak to.
+// whatever the environment says. Returns INVALID_ARGUMENT if gRPC cannot speak to the proxy, and if
+// `chosen` names a proxy for a target that is neither one HOST:PORT nor a unix socket.
 absl::StatusOr<absl::optional<ProxyRoute>> FindProxy(absl::string_view target,
                                                      const absl::optional<std::string>& chosen,
                                                      EnvironmentReader environment);

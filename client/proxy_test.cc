@@ -120,6 +120,36 @@ TEST(FindProxyTest, TheCallersChoiceComesFirst) {
   EXPECT_EQ(ToString(*route), "through the proxy mine:2 (from ClientOptions::proxy)");
 }
 
+TEST(FindProxyTest, AChosenProxyIsNeverDroppedInSilence) {
+  for (const char* target :
+       {"ipv4:10.0.0.1:1,10.0.0.2:1", "ipv6:[fd00::1]:1,[fd00::2]:1", "xds:///name"}) {
+    const absl::Status status = Find(target, {}, "http://mine:2").status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << target;
+    EXPECT_EQ(status.message(),
+              "proxy: one tunnel leads to one address; give a target of one HOST:PORT");
+    EXPECT_FALSE(Find(target, {}, "")->has_value()) << target;
+  }
+  for (const char* target : {"unix:path", "unix:///path", "unix-abstract:x"}) {
+    EXPECT_FALSE(Find(target, {}, "http://mine:2")->has_value()) << target;
+  }
+}
+
+TEST(FindProxyTest, APasswordWithASlashIsRefusedAndNotShown) {
+  for (const char* url :
+       {"http://user:sec/ret@proxy:3128", "user:sec/ret@proxy:3128", "http://user:123/ret@proxy",
+        "http://proxy:sec", "http://proxy:0", "http://proxy:65536", "http://proxy:+80"}) {
+    const absl::Status status = Find("h:1", {{"https_proxy", url}}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << url;
+    EXPECT_EQ(status.message(),
+              "https_proxy: the proxy's port must be a number from 1 to 65535; write / as %2F in a "
+              "password");
+  }
+  const auto route = *Find("h:1", {{"https_proxy", "http://user:sec%2Fret@proxy:65535/path"}});
+  ASSERT_TRUE(route.has_value());
+  EXPECT_EQ(route->proxy, "proxy:65535");
+  EXPECT_EQ(route->credentials, "user:sec/ret");
+}
+
 TEST(FindProxyTest, KeepsCredentialsOutOfTexts) {
   const auto route =
       *Find("h.example:50051", {{"https_proxy", "http://user:p%40ss@[fd00::2]:3128/"}});
