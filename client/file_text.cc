@@ -3,13 +3,15 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
 namespace canopy::client {
 namespace {
+
+constexpr size_t kChunkBytes = 16 << 10;
 
 // `error` is errno of the failed call; 0 = unknown.
 absl::Status CannotRead(const std::string& path, int error) {
@@ -36,7 +38,13 @@ absl::StatusOr<std::string> ReadFileText(const std::string& path) {
   if (absl::Status status = OpenForReading(path, &file); !status.ok()) {
     return status;
   }
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string text;
+  char chunk[kChunkBytes];
+  errno = 0;
+  // Unlike istreambuf_iterator, read() reports a failing disk through the stream's state.
+  while (file.read(chunk, sizeof(chunk)) || file.gcount() > 0) {
+    text.append(chunk, static_cast<size_t>(file.gcount()));
+  }
   return file.bad() ? absl::StatusOr<std::string>(CannotRead(path, errno)) : text;
 }
 

@@ -17,6 +17,22 @@ TEST(FileTextTest, ReadsWhatIsThere) {
   EXPECT_EQ(*ReadFileText(path), "");
 }
 
+TEST(FileTextTest, ReadsManyChunks) {
+  const std::string path = ::testing::TempDir() + "/file_text_large";
+  for (const size_t size : {16'383U, 16'384U, 16'385U, 100'000U}) {
+    std::string text(size, 'x');
+    text.back() = 'y';
+    std::ofstream(path, std::ios::binary) << text;
+    EXPECT_EQ(*ReadFileText(path), text);
+  }
+}
+
+// Nothing is mapped at address 0, so that reading it fails as a failing disk does.
+TEST(FileTextTest, AReadErrorIsAStatus) {
+  EXPECT_EQ(ReadFileText("/proc/self/mem").status().message(),
+            "cannot read '/proc/self/mem': Input/output error");
+}
+
 TEST(FileTextTest, ErrorsSayWhy) {
   EXPECT_EQ(ReadFileText("/nonexistent/x").status().message(),
             "cannot read '/nonexistent/x': No such file or directory");
