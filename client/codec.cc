@@ -70,8 +70,10 @@ absl::Status ReadTokens(const Json& object, const char* key, v1::TokenIds* token
   tokens->mutable_ids()->Reserve(static_cast<int>(found->size()));
   for (size_t i = 0; i < found->size(); ++i) {
     const Json& token = (*found)[i];
-    if (!token.is_number_unsigned() ||
-        token.get<uint64_t>() > std::numeric_limits<uint32_t>::max()) {
+    // The parser takes -0 for a signed integer.
+    const bool is_zero = token.is_number_integer() && token.get<int64_t>() == 0;
+    if (!is_zero && (!token.is_number_unsigned() ||
+                     token.get<uint64_t>() > std::numeric_limits<uint32_t>::max())) {
       return Refuse(absl::StrCat(key, "[", i, "]"),
                     absl::StrCat(token.is_number() ? token.dump() : token.type_name(),
                                  " is no token id (an integer from 0 to 4294967295)"));

@@ -57,6 +57,12 @@ TEST(ParseQuestionTest, ASlipIsNotAComment) {
               ::testing::StartsWith("candidates[0].tokens: missing"));
 }
 
+TEST(ParseQuestionTest, MinusZeroIsTheTokenZero) {
+  const auto question = ParseQuestion(R"({"prefix": [-0, 0], "candidates": []})");
+  ASSERT_TRUE(question.ok()) << question.status();
+  EXPECT_THAT(question->prefix().ids(), ::testing::ElementsAre(0, 0));
+}
+
 struct WrongLine {
   std::string line;
   std::string message;
@@ -103,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
                   std::string("prefix[0]: 1000.0") + kNoToken},
         WrongLine{R"({"prefix": [1.5], "candidates": []})",
                   std::string("prefix[0]: 1.5") + kNoToken},
-        WrongLine{R"({"prefix": [-0], "candidates": []})", std::string("prefix[0]: 0") + kNoToken},
+        WrongLine{R"({"prefix": [-0.0], "candidates": []})",
+                  std::string("prefix[0]: -0.0") + kNoToken},
         WrongLine{R"({"prefix": [18446744073709551616], "candidates": []})",
                   std::string("prefix[0]: 1.8446744073709552e+19") + kNoToken},
         WrongLine{R"({"prefix": [1e999], "candidates": []})",
