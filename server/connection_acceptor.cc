@@ -43,10 +43,14 @@ uint64_t IdentityOf(int fd) {
 
 // Sends the end of the stream on the connection that `fd` was when its identity was taken, if it is
 // still open. Works on a duplicate: between the check and the shutdown gRPC may close `fd`, and
-// another thread may get its number, but the duplicate stays what was checked.
+// another thread may get its number, but the duplicate stays what was checked. Without a free
+// descriptor for the duplicate, `fd` itself is checked and shut down.
 void ShutdownWrites(int fd, uint64_t identity) {
   const int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own_fd < 0) {
+    if (IdentityOf(fd) == identity) {
+      (void)shutdown(fd, SHUT_WR);
+    }
     return;
   }
   if (IdentityOf(own_fd) == identity) {

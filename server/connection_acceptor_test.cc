@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -92,6 +93,21 @@ TEST_F(ConnectionAcceptorTest, EndsOpenConnectionsAndWaitsForThem) {
   std::thread closes([server] { close(server); });
   acceptor_.EndConnections(begin + std::chrono::hours(1));
   closes.join();
+  close(client);
+}
+
+TEST_F(ConnectionAcceptorTest, EndsOpenConnectionsWithoutAFreeDescriptor) {
+  const int client = Connect(acceptor_.address());
+  const int server = sink_.Await(1)[0];
+  acceptor_.Stop();
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  acceptor_.EndConnections(Clock::now());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(HasEnded(client));
+  close(server);
   close(client);
 }
 
