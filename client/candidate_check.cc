@@ -89,7 +89,7 @@ absl::Status CheckAbsent(const v1::CandidateResult& result, const char* field, b
              : absl::OkStatus();
 }
 
-// What unscored_outputs names is absent, and named for a reason.
+// Checks that the outputs that unscored_outputs names are absent, and that there is a reason.
 absl::Status CheckNames(const v1::CandidateResult& result) {
   if (result.unscored_reason().empty()) {
     return result.unscored_outputs().empty() ? absl::OkStatus()

@@ -19,7 +19,7 @@ bool HasRaw64(const v1::Question& question) {
              [](const v1::Candidate& candidate) { return !candidate.tokens().raw64().empty(); });
 }
 
-// Whatever the byte order of this machine.
+// Reads a little-endian integer, independently of the byte order of this machine.
 int64_t Int64At(const std::string& bytes, size_t index) {
   uint64_t value = 0;
   for (size_t byte = 0; byte < sizeof(value); ++byte) {

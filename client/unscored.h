@@ -9,13 +9,13 @@
 
 namespace canopy::client {
 
-// Whether `result` lacks everything. Servers before CandidateResult.unscored_outputs give a reason
+// Returns true if `result` lacks all outputs. Servers before CandidateResult.unscored_outputs give a reason
 // and no names.
 inline bool LacksEverything(const v1::CandidateResult& result) {
   return !result.unscored_reason().empty() && result.unscored_outputs().empty();
 }
 
-// Whether `result` lacks the output of this field of Outputs.
+// Returns true if `result` lacks the output of this field of Outputs.
 inline bool Lacks(const v1::CandidateResult& result, absl::string_view field) {
   const auto& names = result.unscored_outputs();
   return LacksEverything(result) || std::find(names.begin(), names.end(), field) != names.end();

@@ -16,12 +16,12 @@ namespace canopy::client {
 // One run of a search.
 struct RateProbe {
   double rate = 0;         // Requests a second, as offered.
-  double answered = 0;     // Likewise, as answered.
+  double answered = 0;     // Requests a second, as answered.
   absl::Duration latency;  // Quantile that the goal is about.
   bool holds = false;
 };
 
-// What a reader needs to know beside the result.
+// Describes the run that a result belongs to.
 struct ReportContext {
   std::string load;  // In words: `closed loop, 8 clients; small`.
   std::vector<std::pair<std::string, std::string>> settings;  // Flag and value, of those set.

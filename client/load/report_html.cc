@@ -111,12 +111,12 @@ std::string Tiles(const LoadResult& result, const ReportContext& context) {
   return tiles + "</div>\n";
 }
 
-// Where an interval's point stands.
+// Returns the middle of an interval, at which the charts draw its point.
 double MiddleSeconds(const Interval& interval) {
   return absl::ToDoubleSeconds(interval.begin + (interval.end - interval.begin) / 2);
 }
 
-// Where the last interval ends.
+// Returns the end of the last interval, or 0 without intervals.
 double EndSeconds(const LoadResult& result) {
   return result.intervals.empty() ? 0 : absl::ToDoubleSeconds(result.intervals.back().end);
 }
