@@ -94,6 +94,7 @@ bool ReadFirstLine(absl::string_view line, HttpParse* parse) {
     return false;
   }
   parse->request.method = std::string(words[0]);
+  // HTTP/1.0 connections are always closed: keeping them would have to be announced.
   parse->request.keep_alive = version[7] != '0';
   if (const std::optional<std::string> path = PathOf(words[1]); path.has_value()) {
     parse->request.path = *path;
@@ -116,11 +117,9 @@ bool ReadField(absl::string_view line, HttpParse* parse) {
   const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
   if (absl::EqualsIgnoreCase(name, "Connection")) {
     for (const absl::string_view option : absl::StrSplit(value, ',')) {
-      const absl::string_view word = absl::StripAsciiWhitespace(option);
-      if (absl::EqualsIgnoreCase(word, "close")) {
+      // `keep-alive` is HTTP/1.1's default, and does not take `close` back.
+      if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(option), "close")) {
         parse->request.keep_alive = false;
-      } else if (absl::EqualsIgnoreCase(word, "keep-alive")) {
-        parse->request.keep_alive = true;
       }
     }
   } else if (absl::EqualsIgnoreCase(name, "Transfer-Encoding")) {
