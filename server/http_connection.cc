@@ -30,8 +30,8 @@ int16_t HttpConnection::events() const { return state_ == State::kWriting ? POLL
 
 bool HttpConnection::Advance(TimePoint now) {
   bool goes_on = now < deadline_;
-  if (goes_on && state_ == State::kReading) {
-    goes_on = Read(now);
+  if (state_ == State::kReading && (goes_on || in_.empty())) {
+    goes_on = Read(now) && now < deadline_;
   }
   if (goes_on && state_ == State::kWriting) {
     goes_on = Write(now);
@@ -49,7 +49,7 @@ bool HttpConnection::Read(TimePoint now) {
     return size < 0 && WouldBlock();
   }
   if (in_.empty()) {
-    deadline_ = std::min(deadline_, now + kTimeout);
+    deadline_ = now + kTimeout;
   }
   in_.append(chunk, static_cast<size_t>(size));
   const HttpParse parse = ParseHttpRequest(in_);
@@ -95,6 +95,7 @@ void HttpConnection::Answer(const HttpParse& parse, TimePoint now) {
   in_.clear();
   state_ = State::kWriting;
   deadline_ = now + kTimeout;
+  answer_deadline_ = now + kAnswerTimeout;
 }
 
 bool HttpConnection::Write(TimePoint now) {
@@ -104,7 +105,7 @@ bool HttpConnection::Write(TimePoint now) {
       return WouldBlock();
     }
     num_sent_ += static_cast<size_t>(size);
-    deadline_ = now + kTimeout;
+    deadline_ = std::min(now + kTimeout, answer_deadline_);
   }
   out_ = std::string();
   if (keep_alive_) {

@@ -30,10 +30,15 @@ class HttpConnection {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // A request must have arrived, and each piece of an answer must be taken, within this time.
+  // A request must have arrived this long after its first byte, and a connection's first request
+  // must have begun this long after the connection. While an answer is sent, the client must take a
+  // piece of it within this time.
   static constexpr std::chrono::seconds kTimeout{2};
-  // How long a connection that has had an answer waits for its next request.
-  static constexpr std::chrono::seconds kIdleTimeout{30};
+  // The whole answer must be taken within this time.
+  static constexpr std::chrono::seconds kAnswerTimeout{30};
+  // How long a connection that has had an answer waits for its next request: longer than the common
+  // scrape interval of a minute.
+  static constexpr std::chrono::seconds kIdleTimeout{75};
 
   // `fd` must be non-blocking. `page` must outlive the connection.
   HttpConnection(int fd, const HttpPage* page, TimePoint now);
@@ -42,7 +47,8 @@ class HttpConnection {
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   // Reads and writes as much as the socket takes without waiting. Returns false once the connection
-  // is over, and its deadline ends it too: it is to be destroyed then.
+  // is over, and its deadline ends it too: it is to be destroyed then. A request that has arrived
+  // is answered even if the deadline passed before this call looked.
   bool Advance(TimePoint now);
 
   int fd() const { return fd_; }
@@ -66,6 +72,7 @@ class HttpConnection {
   const HttpPage& page_;
   State state_ = State::kReading;
   TimePoint deadline_;
+  TimePoint answer_deadline_;  // while writing
   std::string in_;
   std::string out_;
   size_t num_sent_ = 0;  // of out_
