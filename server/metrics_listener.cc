@@ -18,10 +18,16 @@ constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr int kMaxAcceptedAtOnce = 16;
 constexpr std::chrono::milliseconds kExhaustedPause{100};
 
-// What precedes the connections in pollers_.
+// Indices in pollers_.
 constexpr size_t kStop = 0;
 constexpr size_t kListen = 1;
 constexpr size_t kFirstConnection = 2;
+
+// Returns true if a client waits to be accepted. Without a free descriptor accept does not say.
+bool HasWaitingClient(const ListenSocket& socket) {
+  pollfd poller = {socket.fd(), POLLIN, 0};
+  return poll(&poller, 1, 0) > 0;
+}
 
 }  // namespace
 
@@ -99,7 +105,16 @@ void MetricsListener::AcceptConnections() {
     return;
   }
   for (int i = 0; i < kMaxAcceptedAtOnce; ++i) {
-    const int fd = socket_->TryAccept();
+    int fd = socket_->TryAccept();
+    if (fd < 0 && ListenSocket::IsExhausted(errno)) {
+      if (!HasWaitingClient(*socket_)) {
+        return;
+      }
+      errno = EMFILE;
+      if (EvictIdle()) {
+        fd = socket_->TryAccept();
+      }
+    }
     if (fd < 0) {
       is_exhausted_ = ListenSocket::IsExhausted(errno);
       return;
@@ -115,12 +130,19 @@ void MetricsListener::AcceptConnections() {
 }
 
 void MetricsListener::MakeRoom() {
-  if (connections_.size() < kMaxConnections) {
-    return;
+  if (connections_.size() >= kMaxConnections && !EvictIdle()) {
+    connections_.pop_front();
   }
+}
+
+bool MetricsListener::EvictIdle() {
   const auto idle = std::find_if(connections_.begin(), connections_.end(),
                                  [](const auto& connection) { return connection->idle(); });
-  connections_.erase(idle == connections_.end() ? connections_.begin() : idle);
+  if (idle == connections_.end()) {
+    return false;
+  }
+  connections_.erase(idle);
+  return true;
 }
 
 }  // namespace canopy::server

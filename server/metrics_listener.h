@@ -24,9 +24,10 @@ namespace canopy::server {
 // and joins.
 class MetricsListener {
  public:
-  // The most connections that are kept open. A new one beyond them ends the one that has been idle
-  // for longest, or the oldest if none is idle.
-  static constexpr size_t kMaxConnections = 128;
+  // The most connections that are kept open: well below the descriptors that gRPC's connections
+  // leave to everything else, which are 32 (connection_acceptor.cc). A new one beyond them ends the
+  // one that has been idle for longest, or the oldest if none is idle.
+  static constexpr size_t kMaxConnections = 16;
 
   // `render` gives the page and is called from the listener's thread. UNAVAILABLE when HOST:PORT
   // cannot be bound.
@@ -48,6 +49,8 @@ class MetricsListener {
   void AdvanceConnections();
   void AcceptConnections();
   void MakeRoom();
+  // Ends the connection that has been idle for longest. Returns false if none is idle.
+  bool EvictIdle();
 
   const std::unique_ptr<ListenSocket> socket_;
   const HttpPage page_;
