@@ -9,8 +9,8 @@
 
 namespace canopy::client {
 
-// Returns true if `result` lacks all outputs. Servers before CandidateResult.unscored_outputs give a reason
-// and no names.
+// Returns true if `result` lacks all outputs. Servers before CandidateResult.unscored_outputs give
+// a reason and no names.
 inline bool LacksEverything(const v1::CandidateResult& result) {
   return !result.unscored_reason().empty() && result.unscored_outputs().empty();
 }
