@@ -16,9 +16,6 @@
 namespace canopy::server {
 namespace {
 
-// Descriptors that connections leave to everything else: metrics, health, model files.
-constexpr int kReservedDescriptors = 32;
-
 // The system hands out the lowest free number, so a high one says how many are in use.
 bool IsScarce(int fd) {
   rlimit limit{};

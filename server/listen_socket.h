@@ -9,6 +9,9 @@
 
 namespace canopy::server {
 
+// Descriptors that gRPC's connections leave to everything else: metrics, health, model files.
+inline constexpr int kReservedDescriptors = 32;
+
 // A listening socket and a way to stop the threads that wait for it. Thread-safe.
 class ListenSocket {
  public:

@@ -18,6 +18,8 @@ constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr int kMaxAcceptedAtOnce = 16;
 constexpr std::chrono::milliseconds kExhaustedPause{100};
 
+static_assert(MetricsListener::kMaxConnections <= kReservedDescriptors / 2);
+
 // Indices in pollers_.
 constexpr size_t kStop = 0;
 constexpr size_t kListen = 1;

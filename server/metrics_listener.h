@@ -24,9 +24,9 @@ namespace canopy::server {
 // and joins.
 class MetricsListener {
  public:
-  // The most connections that are kept open: well below the descriptors that gRPC's connections
-  // leave to everything else, which are 32 (connection_acceptor.cc). A new one beyond them ends the
-  // one that has been idle for longest, or the oldest if none is idle.
+  // The most connections that are kept open: at most half of kReservedDescriptors. A new one beyond
+  // them ends the one that has been idle for longest, or the oldest if none is idle. Without a free
+  // descriptor a new one ends the one that has been idle for longest, too.
   static constexpr size_t kMaxConnections = 16;
 
   // `render` gives the page and is called from the listener's thread. UNAVAILABLE when HOST:PORT
