@@ -67,7 +67,8 @@ std::optional<RouteCandidate> Forecast(const CandidateInput& input, RouteCandida
   const Backend backend = candidate.route.backend;
   const auto cost = input.options.costs->backends.find(backend);
   const bool is_measured = cost != input.options.costs->backends.end();
-  // Path always runs, but nothing speaks for it.
+  // A backend without measured costs has no forecast. Path stays a candidate, since it always runs,
+  // with a forecast of infinity.
   if (!is_measured && backend != Backend::kPath) {
     return std::nullopt;
   }

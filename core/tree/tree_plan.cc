@@ -1,5 +1,6 @@
 #include "core/tree/tree_plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -152,6 +153,12 @@ std::vector<RouteCandidate> RequestPlan::Forecast(const RouteOptions& options,
 
 absl::StatusOr<RequestPlan> RequestPlan::CutSmaller(int64_t max_batch_tokens) const {
   CANOPY_RETURN_IF_ERROR(CheckPathLengths(*batch_, max_batch_tokens));
+  // Cutting again gives up the tokens that questions share.
+  if (std::all_of(cut_.parts.begin(), cut_.parts.end(), [max_batch_tokens](const Part& part) {
+        return part.rows * part.columns <= max_batch_tokens;
+      })) {
+    return *this;
+  }
   RequestPlan smaller = *this;
   smaller.shared_trie_ = nullptr;
   smaller.cut_ = CutIntoParts(*batch_, trie_.get(), route_, max_batch_tokens);

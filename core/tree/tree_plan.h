@@ -66,7 +66,8 @@ class RequestPlan {
   // Of every backend that may run, where costs chose, or were at hand and the trie was asked for.
   const std::vector<RouteForecast>& forecasts() const { return forecasts_; }
 
-  // The same plan and route, cut for a smaller budget. INVALID_ARGUMENT as Create.
+  // The same plan and route, cut for a smaller budget; unchanged where each of its parts fits that
+  // budget already. INVALID_ARGUMENT as Create.
   absl::StatusOr<RequestPlan> CutSmaller(int64_t max_batch_tokens) const;
 
   // Forwards that the budget asks for: whole questions first, then paths of one question. Every

@@ -369,6 +369,40 @@ TEST(RequestPlan, PathLongerThanTheBudgetIsRefused) {
               HasSubstr("questions[1].candidates[1].tokens: 4 tokens exceed max_batch_tokens 3"));
 }
 
+// Four questions that begin with the same 50 tokens, and have 5 of their own.
+TEST(RequestPlan, APlanThatFitsTheSmallerBudgetKeepsWhatQuestionsShare) {
+  PathBatch batch;
+  Path prefix(50);
+  std::iota(prefix.begin(), prefix.end(), 1);
+  for (int32_t question = 0; question < 4; ++question) {
+    Path own = prefix;
+    own.push_back(100 + question);
+    batch.AddQuestion(own, {{200, 201}, {210, 211}});
+  }
+  RouteOptions options = Options(Backend::kAuto);
+  options.policy = Policy::kMeasured;
+  options.costs = std::make_shared<const RouteCosts>(
+      RouteCosts{{{Backend::kPath, {0, 0, 1, 0}}, {Backend::kDense, {0, 0, 1, 0}}}});
+  const auto plan = Plan(batch, options);
+  ASSERT_TRUE(plan.ok());
+  ASSERT_EQ(plan->num_parts(), 1);
+  ASSERT_EQ(plan->BuildPart(0).computed_tokens(), 50 + 4 * 5);
+
+  const auto fits = plan->CutSmaller(70);
+  ASSERT_TRUE(fits.ok());
+  ASSERT_EQ(fits->num_parts(), 1);
+  EXPECT_EQ(fits->BuildPart(0).computed_tokens(), 70);
+  ExpectEndpointsReadTheirPaths(batch, fits->BuildPart(0));
+
+  const auto cut = plan->CutSmaller(69);
+  ASSERT_TRUE(cut.ok());
+  EXPECT_EQ(cut->num_parts(), 4);
+  for (int32_t part = 0; part < cut->num_parts(); ++part) {
+    EXPECT_LE(cut->BuildPart(part).computed_tokens(), 69);
+    ExpectEndpointsReadTheirPaths(batch, cut->BuildPart(part));
+  }
+}
+
 TEST(RequestPlan, RefusesBadOptionsAndBatches) {
   PathBatch batch;
   batch.AddQuestion({1}, {{2}});
