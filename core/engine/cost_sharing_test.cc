@@ -323,6 +323,31 @@ TEST_F(CostSharingTest, WithoutMemoryForAllTheyRunAlone) {
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 1, 1, 1, 1));
 }
 
+// A limit that was learned from one forward may be shorter than a path of a request that arrives
+// later: the request runs alone, and harms none of those that would have shared its forward.
+TEST_F(CostSharingTest, APathLongerThanTheLearnedLimitHarmsNobody) {
+  RouteCosts costs = kCosts;
+  for (auto& [backend, cost] : costs.backends) {
+    cost.forward_ms = 100;
+  }
+  Start(costs);
+  controls_->FailForwards(0, 1);
+  const auto failed = Submit(Batch(Tokens(100)));  // 112 tokens, so that the limit is 56
+  ExpectFakeScores(failed.get(), kPoison);
+  const auto first = Occupy();
+  std::vector<std::unique_ptr<Call>> calls;
+  for (const int prefix_tokens : {10, 10, 80, 10, 10}) {
+    calls.push_back(Submit(Batch(Tokens(prefix_tokens))));
+  }
+  controls_->gate.Open();
+  for (const auto& call : calls) {
+    ExpectFakeScores(call.get(), kPoison);
+  }
+  EXPECT_EQ(calls[0]->result->batch_requests, 2);
+  EXPECT_EQ(calls[1]->result->batch_requests, 2);
+  EXPECT_EQ(calls[2]->result->batch_requests, 1);
+}
+
 // Whatever comes, and whoever leaves while a batch is planned shorter than it was taken.
 TEST_F(CostSharingTest, RandomLoadsLoseAndDoubleNothing) {
   RouteCosts costs = kCosts;

@@ -119,6 +119,15 @@ absl::StatusOr<bool> IsWorthSharing(const RequestPlan& plan, Passes passes) {
   return plan.forecast_ms() <= kWorthSharing * alone_ms;
 }
 
+// How many of the first passes have no path of more than `max_tokens` tokens; at least one.
+size_t CountWithoutLongerPaths(int64_t max_tokens, Passes passes) {
+  size_t count = 1;
+  while (count < passes.size() && passes[count]->batch->LongestPath() <= max_tokens) {
+    ++count;
+  }
+  return count;
+}
+
 // How many of the first passes have together at most `left` tokens as sent; at least one.
 size_t CountWithin(int64_t left, Passes passes) {
   size_t count = 0;
@@ -131,7 +140,8 @@ size_t CountWithin(int64_t left, Passes passes) {
   return std::max<size_t>(count, 1);
 }
 
-// All in one forward, or nothing where they had better not.
+// All of the passes in one forward. Nothing where they do not fit one forward, or where the costs
+// forecast that one forward does not pay.
 absl::StatusOr<std::optional<RequestPlan>> PlanTogether(const Joined& joined, Passes passes,
                                                         int64_t budget_tokens) {
   RouteOptions route = passes.front()->route;
@@ -216,10 +226,11 @@ absl::StatusOr<Forward> PlanShared(Passes passes) {
   const Stopwatch planning;
   // Read once: the device may learn of another limit meanwhile.
   const int64_t budget_tokens = LimitedTokens(*passes.front());
+  // A learned limit may be shorter than a path of a later pass, which then runs on its own.
+  size_t most = CountWithoutLongerPaths(budget_tokens, passes);
   // Fused has to take whatever is planned for it; for others less company is found below.
-  size_t most = passes.size();
   if (passes.front()->route.fused_supported) {
-    most = CountWithin(budget_tokens, passes);
+    most = std::min(most, CountWithin(budget_tokens, passes));
   }
   for (size_t count = most; count > 1; count = (count + 1) / 2) {
     const Passes first = passes.first(count);

@@ -63,9 +63,9 @@ absl::StatusOr<Forward> PlanNextPart(Pass& pass);
 // where costs choose the backend and it is not the fused one, half of them and half again until
 // they fit one forward that is forecast to pay, down to the next part of the first alone. The
 // passes have not begun, and have equal routes, no path_map and together no more unique tokens than
-// the budget; of those, the first ones run together that are within the limit too. Paths keep their
-// order; a row that several need counts for the first of them. Wants valid batches. Errors of
-// RequestPlan::Create.
+// the budget; of those, the first ones run together that are within the limit too, up to the first
+// pass that has a path longer than the limit. Paths keep their order; a row that several need
+// counts for the first of them. Wants valid batches. Errors of RequestPlan::Create.
 absl::StatusOr<Forward> PlanShared(absl::Span<const std::shared_ptr<Pass>> passes);
 
 }  // namespace canopy
