@@ -6,6 +6,8 @@ namespace canopy {
 namespace {
 
 constexpr int64_t kFitsBeforeRise = 64;
+// While the limit is below half of what failed first.
+constexpr int64_t kFitsBeforeFastRise = 8;
 
 }  // namespace
 
@@ -23,6 +25,10 @@ bool ForwardLimit::RecordFailure(int64_t tokens) {
   if (lower >= tokens_) {
     return false;
   }
+  if (!in_chain_ || tokens_ == kNone) {
+    chain_tokens_ = tokens;
+  }
+  in_chain_ = true;
   tokens_ = lower;
   return true;
 }
@@ -30,7 +36,12 @@ bool ForwardLimit::RecordFailure(int64_t tokens) {
 void ForwardLimit::RecordFit(int64_t tokens) {
   MutexLock lock(&mutex_);
   // Smaller ones say nothing about the limit.
-  if (tokens_ == kNone || tokens < tokens_ / 2 || ++num_fits_ < kFitsBeforeRise) {
+  if (tokens_ == kNone || tokens < tokens_ / 2) {
+    return;
+  }
+  in_chain_ = false;
+  const bool is_far_below = tokens_ < chain_tokens_ / 2;
+  if (++num_fits_ < (is_far_below ? kFitsBeforeFastRise : kFitsBeforeRise)) {
     return;
   }
   num_fits_ = 0;
@@ -45,6 +56,8 @@ void ForwardLimit::Reset() {
   MutexLock lock(&mutex_);
   tokens_ = kNone;
   failed_tokens_ = kNone;
+  chain_tokens_ = kNone;
+  in_chain_ = false;
   num_fits_ = 0;
   rise_eighths_ = 1;
 }

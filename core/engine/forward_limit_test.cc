@@ -1,5 +1,7 @@
 #include "core/engine/forward_limit.h"
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
 
 namespace canopy {
@@ -60,15 +62,68 @@ TEST(ForwardLimitTest, IsGoneOnceItReachesWhatFailed) {
     Fit(limit, limit.tokens(), 64);
   }
   EXPECT_EQ(rises, 3);
-  // 800, then 400: back through both, step by step.
+  // 800, then 400 once forwards of 800 had fitted: back through both, step by step.
   limit.RecordFailure(1'600);
+  Fit(limit, 800, 1);
   limit.RecordFailure(800);
   for (rises = 0; limit.tokens() != ForwardLimit::kNone; ++rises) {
-    Fit(limit, limit.tokens(), 64);
+    Fit(limit, limit.tokens(), 63);
+    const int64_t before = limit.tokens();
+    Fit(limit, before, 1);
+    ASSERT_NE(limit.tokens(), before);
   }
   EXPECT_EQ(rises, 4);
   Fit(limit, 1'600, 1'000);
   EXPECT_EQ(limit.tokens(), ForwardLimit::kNone);
+}
+
+// One job is cut from 16,384 tokens to 1 within milliseconds.
+TEST(ForwardLimitTest, AChainOfRetriesIsForgottenWithinTwoHundredForwards) {
+  ForwardLimit limit;
+  for (int64_t tokens = 16'384; tokens > 1; tokens /= 2) {
+    limit.RecordFailure(tokens);
+  }
+  EXPECT_EQ(limit.tokens(), 1);
+  int fits = 0;
+  for (; limit.tokens() != ForwardLimit::kNone && fits < 1'000; ++fits) {
+    limit.RecordFit(limit.tokens());
+  }
+  EXPECT_LE(fits, 220);
+}
+
+TEST(ForwardLimitTest, TheLastStepsOfAChainTakeSixtyFourForwards) {
+  ForwardLimit limit;
+  limit.RecordFailure(1'600);
+  limit.RecordFailure(800);
+  limit.RecordFailure(400);
+  Fit(limit, 200, 8);
+  EXPECT_EQ(limit.tokens(), 225);
+  Fit(limit, 225, 8);
+  EXPECT_EQ(limit.tokens(), 281);
+  Fit(limit, 281, 8);
+  EXPECT_EQ(limit.tokens(), 421);
+  Fit(limit, 421, 8);
+  EXPECT_EQ(limit.tokens(), 842);
+  Fit(limit, 842, 63);
+  EXPECT_EQ(limit.tokens(), 842) << "half of what failed first";
+  Fit(limit, 842, 1);
+  EXPECT_EQ(limit.tokens(), ForwardLimit::kNone);
+}
+
+// A device that never fits more than 300.
+TEST(ForwardLimitTest, ASmallDeviceFailsSeldom) {
+  ForwardLimit limit;
+  int failures = 0;
+  for (int forward = 0; forward < 10'000; ++forward) {
+    const int64_t tokens = std::min<int64_t>(limit.tokens(), 1'600);
+    if (tokens > 300) {
+      limit.RecordFailure(tokens);
+      ++failures;
+    } else {
+      limit.RecordFit(tokens);
+    }
+  }
+  EXPECT_LE(failures, 10'000 / 60);
 }
 
 TEST(ForwardLimitTest, NewWeightsForgetIt) {
