@@ -241,7 +241,12 @@ void Pipeline::Restart(JobId id, std::shared_ptr<Pass> pass) {
     ReturnTurn(stale->turn);
   }
   if (!scheduler_.IsWaiting(id)) {
-    scheduler_.Continue(id, std::max<int64_t>(job.pass->batch->tokens.size(), 1));
+    // The first part of the new pass is planned later; until then it counts as a full one.
+    const Pass& next = *job.pass;
+    const int64_t part_tokens = next.limit == nullptr
+                                    ? next.budget_tokens
+                                    : std::min(next.budget_tokens, next.limit->tokens());
+    scheduler_.Continue(id, std::max<int64_t>(next.batch->tokens.size(), 1), part_tokens);
   }
   plan_wanted_ = true;
 }

@@ -144,9 +144,15 @@ void Pipeline::Place(std::unique_ptr<Planned> planned) {
   if (planned->jobs.size() == 1) {
     const ForwardShare& share = planned->forward.shares.front();
     const JobId id = planned->jobs.front()->id;
-    scheduler_.Correct(planned->turn, share.computed_tokens);
+    const int64_t part_tokens = std::max<int64_t>(share.computed_tokens, 1);
+    if (share.parts_left > 0 || share.plan->num_parts() > 1) {
+      scheduler_.CorrectPart(&planned->turn, part_tokens);
+      pending_ = planned->turn;
+    } else {
+      scheduler_.Correct(planned->turn, share.computed_tokens);
+    }
     if (share.parts_left > 0 && !scheduler_.IsWaiting(id)) {
-      scheduler_.Continue(id, std::max<int64_t>(share.computed_tokens, 1) * share.parts_left);
+      scheduler_.Continue(id, part_tokens * share.parts_left, part_tokens);
     }
   }
   planned_ = std::move(planned);

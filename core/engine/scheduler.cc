@@ -13,7 +13,7 @@ Scheduler::Scheduler(const Options& options)
                     WaitingWork(options.max_batch_tokens, options.max_batch_bytes)} {}
 
 int64_t Scheduler::TurnTokens(const Job& job) const {
-  return std::min(job.remaining_tokens, options_.max_batch_tokens);
+  return std::min({job.remaining_tokens, job.part_tokens, options_.max_batch_tokens});
 }
 
 bool Scheduler::MayShare(const JobRequest& request) const {
@@ -21,10 +21,10 @@ bool Scheduler::MayShare(const JobRequest& request) const {
          request.device_bytes <= options_.max_batch_bytes;
 }
 
-bool Scheduler::CanShare(const Job& job) const { return !job.begun && MayShare(job.request); }
+bool Scheduler::CanShare(const Job& job) const { return !InParts(job) && MayShare(job.request); }
 
 bool Scheduler::InParts(const Job& job) const {
-  return job.begun || job.request.tokens > options_.max_batch_tokens;
+  return job.in_parts || job.begun || job.request.tokens > options_.max_batch_tokens;
 }
 
 std::optional<JobId> Scheduler::PickFirst(TimePoint now) {
@@ -193,6 +193,18 @@ void Scheduler::Correct(const Turn& turn, int64_t tokens) {
   UpdateCount(&job);
 }
 
+void Scheduler::CorrectPart(Turn* turn, int64_t tokens) {
+  turn->tokens = tokens;
+  turn->size_tokens = tokens;
+  turn->share_key.clear();
+  if (const auto found = jobs_.find(turn->jobs.front()); found != jobs_.end()) {
+    Job& job = found->second;
+    QueueOf(job).Charge(job.request.client, tokens - job.taken_tokens);
+    job.taken_tokens = tokens;
+    UpdateCount(&job);
+  }
+}
+
 void Scheduler::Launch(const Turn& turn) {
   for (const JobId id : turn.jobs) {
     Job& job = jobs_.at(id);
@@ -210,9 +222,11 @@ void Scheduler::Launch(const Turn& turn) {
   }
 }
 
-void Scheduler::Continue(JobId id, int64_t tokens) {
+void Scheduler::Continue(JobId id, int64_t tokens, int64_t next_tokens) {
   Job& job = jobs_.at(id);
   job.remaining_tokens = tokens;
+  job.part_tokens = std::max<int64_t>(next_tokens, 1);
+  job.in_parts = true;
   StartWaiting(id, FairQueue::End::kBack);
   UpdateCount(&job);
 }
@@ -286,7 +300,7 @@ void Scheduler::UpdateDisplaceable(JobId id, Job* job) {
 
 void Scheduler::AddWork(Job* job) {
   job->work = {CanShare(*job), job->remaining_tokens, TurnTokens(*job), job->request.device_bytes,
-               job->begun ? 0 : job->request.forecast_nanos};
+               job->in_parts ? 0 : job->request.forecast_nanos};
   waiting_work_[Index(job->request.priority)].Add(job->request.share_key, job->work);
   QueueOf(*job).ChangeWaiting(job->request.client, job->work.tokens);
   loads_[job->request.client].waiting_tokens += job->work.tokens;

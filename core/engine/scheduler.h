@@ -4,7 +4,8 @@
 //   Admit     a job waits, or is refused: a full queue, or a deadline that cannot be met
 //   Take      the jobs of the next forward; Return puts them back if it will not be launched,
 //             Shorten those of them that it turns out to have no use for
-//   Correct   the forward turns out to compute more than was estimated
+//   Correct   the forward turns out to compute more than was estimated; CorrectPart: to be a part
+//             of its job
 //   Launch    the forward starts
 //   Continue  a job needs a further forward: its next part, or a run of what went wrong
 //   Finish    the job is answered; Cancel and Expire end those that nobody waits for
@@ -29,6 +30,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -117,10 +119,16 @@ class Scheduler {
   // the client is charged the difference. Turns of several jobs are left as they are: each job is
   // charged what it would compute alone, whoever's tokens the forward shares.
   void Correct(const Turn& turn, int64_t tokens);
+  // The forward of a turn of one job is one of several parts of it, and computes `tokens`: the
+  // client is charged exactly them, the turn is recorded under them, and no other job joins it.
+  void CorrectPart(Turn* turn, int64_t tokens);
   void Launch(const Turn& turn);
 
-  // The job, which must not be waiting, needs further forwards of `tokens` in all. It shares none.
-  void Continue(JobId id, int64_t tokens);
+  // The job, which must not be waiting, needs further forwards of `tokens` in all, about
+  // `next_tokens` in each, where that is less than a batch. It shares none of them, and none that
+  // is in hand.
+  void Continue(JobId id, int64_t tokens,
+                int64_t next_tokens = std::numeric_limits<int64_t>::max());
   void Finish(JobId id);
   // False when it has ended.
   bool Cancel(JobId id);
@@ -155,14 +163,17 @@ class Scheduler {
     TimePoint arrival;
     int64_t remaining_tokens = 0;  // of forwards that are not taken yet
     bool waiting = false;
+    // That one forward of it is estimated to have, at most.
+    int64_t part_tokens = std::numeric_limits<int64_t>::max();
+    bool in_parts = false;     // known to run in several forwards: Continue was called
     bool counted = true;       // against the queue's limits
     bool begun = false;        // a forward of it was launched
     bool in_hand = false;      // taken, and neither launched nor returned
     bool yielded = false;      // let others go first; not again before it is launched
     bool waits_whole = false;  // waits, and not for a part
     bool displaceable = false;
-    int64_t taken_tokens = 0;    // of the turn it was taken for last ...
-    int64_t taken_at = 0;        // ... and where the furthest behind stood then
+    int64_t taken_tokens = 0;    // that the client was charged for the job's last turn
+    int64_t taken_at = 0;        // FairQueue::clock() when the job was last taken
     int64_t counted_tokens = 0;  // against the queue's limit
     Work work;                   // what WaitingWork has of it while it waits
     FairQueue::Place place;

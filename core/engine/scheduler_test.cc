@@ -447,6 +447,85 @@ TEST_F(SchedulerTest, ACorrectionIsRefundedWithItsTurn) {
   EXPECT_THAT(RunAll(), ElementsAre(1, 2, 3));
 }
 
+// The forwards of a device with little memory are smaller than a batch.
+TEST_F(SchedulerTest, AJobInSmallPartsIsChargedAndCountedByItsTokens) {
+  Admit(Job(1, "a", 80, "key"));
+  int64_t charged = 0;
+  for (int64_t left = 70; left >= 0; left -= 10) {
+    Turn turn = *scheduler().Take(now_);
+    ASSERT_THAT(turn.jobs, ElementsAre(1));
+    scheduler().CorrectPart(&turn, 10);
+    if (left > 0) {
+      scheduler().Continue(1, left, 10);
+    }
+    EXPECT_EQ(scheduler().queued_tokens(), left + 10);
+    EXPECT_EQ(turn.tokens, 10);
+    EXPECT_EQ(turn.size_tokens, 10) << "as what its time is recorded";
+    EXPECT_EQ(turn.share_key, "") << "nobody joins a part";
+    charged += turn.tokens;
+    scheduler().Launch(turn);
+    EXPECT_EQ(scheduler().queued_tokens(), left);
+  }
+  EXPECT_EQ(charged, 80);
+  EXPECT_THAT(Take(), IsEmpty());
+}
+
+// Each client has 8 forwards of 10, one as the parts of one job.
+TEST_F(SchedulerTest, SmallPartsTakeTurnsWithJobsOfTheirSize) {
+  Admit(Job(1, "parts", 80));
+  for (JobId id = 2; id <= 9; ++id) {
+    Admit(Job(id, "whole", 10));
+  }
+  int64_t left = 80;
+  int64_t parts = 0;
+  int64_t whole = 0;
+  while (std::optional<Turn> turn = scheduler().Take(now_)) {
+    if (turn->jobs.front() == 1) {
+      left -= 10;
+      ++parts;
+      scheduler().CorrectPart(&*turn, 10);
+      if (left > 0) {
+        scheduler().Continue(1, left, 10);
+      }
+    } else {
+      ++whole;
+    }
+    scheduler().Launch(*turn);
+    EXPECT_LE(std::abs(parts - whole), 1);
+  }
+  EXPECT_EQ(parts, 8);
+  EXPECT_EQ(whole, 8);
+}
+
+TEST_F(SchedulerTest, APartThatIsCalledOffIsRefundedAndCountsAsBefore) {
+  Admit(Job(1, "a", 80, "key"));
+  Turn turn = *scheduler().Take(now_);
+  scheduler().CorrectPart(&turn, 10);
+  scheduler().Continue(1, 70, 10);
+  scheduler().Return(turn);
+  EXPECT_EQ(scheduler().queued_tokens(), 80);
+  Admit(Job(2, "b", 10));
+  const Turn again = *scheduler().Take(now_);
+  EXPECT_THAT(again.jobs, ElementsAre(1)) << "what was called off was not charged";
+  EXPECT_EQ(again.tokens, 10);
+  scheduler().Launch(again);
+}
+
+// It shares forwards by its estimate, and turns out to need several.
+TEST_F(SchedulerTest, AJobThatTurnsOutToRunInPartsYieldsAndSharesNoMore) {
+  Admit(Job(1, "a", 80, "key"));
+  Turn turn = *scheduler().Take(now_);
+  scheduler().CorrectPart(&turn, 20);
+  scheduler().Continue(1, 60, 20);
+  scheduler().Launch(turn);
+  Admit(Job(2, "a", 5));
+  EXPECT_THAT(Take(), ElementsAre(2)) << "a part lets its client's whole jobs go first";
+  Admit(Job(3, "b", 30, "key"));
+  const Turn shared = *scheduler().Take(now_);
+  EXPECT_THAT(shared.jobs, ElementsAre(3));
+  EXPECT_EQ(shared.size_tokens, 30) << "the parts of the first are not in the batch";
+}
+
 TEST_F(SchedulerTest, AJobLargerThanTheTokenLimitMayDisplaceTheOnlyOneThatWaits) {
   options_.max_queued_tokens = 100;
   JobRequest low = Job(1, "a", 50);
