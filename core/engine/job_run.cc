@@ -14,7 +14,7 @@
 namespace canopy {
 namespace {
 
-// What the parts of a forward that did not fit may have.
+// The budget, in tokens, of the parts into which a forward that did not fit the device is cut.
 int64_t SmallerTokens(const Forward& forward, const PathBatch& batch) {
   return std::max(forward.plan.computed_tokens() / 2, batch.LongestPath());
 }
@@ -100,6 +100,7 @@ void JobRun::StartAnew(Backend backend) {
   pass_.done.clear();
   pass_.plan = nullptr;
   pass_.plan_tokens = 0;
+  tried_again_.reset();
   StartPass();
 }
 
@@ -150,7 +151,8 @@ absl::StatusOr<JobRun::Progress> JobRun::RunSmaller(const Forward& forward, size
     // Memory may have been short for a moment only, and nothing smaller is left to try.
     tried_again_ = share.job_paths.front();
   } else if (forward.shares.size() == 1) {
-    // The limit says as much as long as no other forward and no other weights change it.
+    // The learned limit is at most this size now. The pass keeps the size as its own budget,
+    // because other forwards may raise the limit and new weights remove it.
     pass_.budget_tokens = SmallerTokens(forward, *pass_.batch);
   }
   // Alone it is smaller than what failed, so it is tried whole.

@@ -76,9 +76,13 @@ class JobRun {
   // The pass that runs. Its plan is set only where a pass before made it.
   Pass pass_;
   std::shared_ptr<Pass> next_pass_;
-  bool backend_failed_ = false;         // the one that AUTO picked; path stands in
-  bool out_of_memory_ = false;          // a forward of it found no device memory
-  std::optional<int32_t> tried_again_;  // the first path of the forward that was, uncut
+  // Whether the backend that AUTO picked has failed, so that path runs in its place.
+  bool backend_failed_ = false;
+  // Whether a forward of the job found too little device memory.
+  bool out_of_memory_ = false;
+  // The first path of the forward of this pass that could not be cut smaller and runs a second
+  // time.
+  std::optional<int32_t> tried_again_;
   bool reruns_non_finite_ = false;
   ScoreResult result_;
 };

@@ -51,6 +51,7 @@ class OutOfMemoryTest : public ::testing::Test {
     runners.push_back(std::make_unique<RecordingRunner>(FakeModelInfo(), controls_, &runs_));
     Engine::Options options;
     options.max_batch_tokens = max_batch_tokens;
+    options.on_forward = on_forward_;
     auto engine = Engine::Create(options, std::move(runners));
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
@@ -103,6 +104,7 @@ class OutOfMemoryTest : public ::testing::Test {
   }
 
   Runs runs_;
+  Engine::ForwardObserver on_forward_;
   std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
   std::unique_ptr<Engine> engine_;
 };
@@ -184,6 +186,48 @@ TEST_F(OutOfMemoryTest, ASinglePathIsTriedOnceMore) {
   EXPECT_EQ(runs_.fitted, (std::vector<int64_t>{4}));
 }
 
+TEST_F(OutOfMemoryTest, ARerunOfWhatIsNotFiniteTriesASinglePathOnceMoreToo) {
+  int forwards = 0;
+  on_forward_ = [&](const ForwardRecord&) {
+    // Of the rerun, which comes after four forwards, the first one.
+    if (++forwards == 4) {
+      controls_->FailForwards(0, 1);
+    }
+  };
+  Start();
+  auto batch = std::make_shared<PathBatch>();
+  batch->AddQuestion(std::vector<int32_t>{1, 2}, std::vector<std::vector<int32_t>>{{3, 4}, {3, 5}});
+  controls_->PoisonToken(3);
+  // Both paths together, and then the first one alone.
+  controls_->FailForwards(0, 2);
+  ScoreJob job;
+  job.batch = batch;
+  job.outputs.scores = true;
+  job.routing.backend = Backend::kDense;
+  Answer answer;
+  ASSERT_TRUE(engine_->Submit(std::move(job), answer.callback()).ok());
+  ASSERT_TRUE(answer.Await().ok()) << answer.Await().status();
+  EXPECT_EQ(answer.Await()->route.reason, Reason::kNonFiniteRerun);
+  engine_->Drain();
+  EXPECT_EQ(runs_.failed, (std::vector<int64_t>{5, 4, 4}));
+  EXPECT_EQ(runs_.fitted, (std::vector<int64_t>{4, 4, 4, 4}));
+}
+
+// A job in parts learns the limit, and the next one is counted by what its parts compute.
+TEST_F(OutOfMemoryTest, WhatWaitsOfAJobInPartsIsCountedByItsTokens) {
+  std::vector<int64_t> queued;
+  on_forward_ = [&](const ForwardRecord&) { queued.push_back(engine_->stats().queued_tokens); };
+  Start();
+  controls_->LimitSlots(20);
+  Score(Questions(16));  // of 160 tokens; the limit is then 20
+  queued.clear();
+  Score(Questions(16));
+  ASSERT_EQ(queued.size(), 8U);
+  for (size_t part = 0; part < queued.size(); ++part) {
+    EXPECT_LE(queued[part], 140 - 20 * static_cast<int64_t>(part)) << part;
+  }
+}
+
 TEST_F(OutOfMemoryTest, ARerunOfWhatIsNotFiniteStartsAnew) {
   Start();
   controls_->PoisonToken(103);
@@ -234,6 +278,37 @@ TEST_F(OutOfMemoryTest, NewWeightsForgetTheLimit) {
   ASSERT_TRUE(engine_->Submit(std::move(job), answer.callback()).ok());
   ASSERT_TRUE(answer.Await().ok());
   EXPECT_EQ(runs.fitted, (std::vector<int64_t>{80}));
+}
+
+// A job in parts keeps the weights that it began with.
+TEST_F(OutOfMemoryTest, APartOnReplacedWeightsSetsNoLimitForTheNewOnes) {
+  Start(/*max_batch_tokens=*/40);
+  controls_->gate.Close();
+  const auto submit = [this](Answer* answer) {
+    ScoreJob job;
+    job.batch = Questions(8);
+    job.outputs.scores = true;
+    job.routing.backend = Backend::kDense;
+    ASSERT_TRUE(engine_->Submit(std::move(job), answer->callback()).ok());
+  };
+  Answer old_answer;
+  submit(&old_answer);
+  controls_->gate.AwaitWaiter();
+  ModelInfo info = FakeModelInfo();
+  info.version = 2;
+  Runs runs;
+  ASSERT_TRUE(
+      engine_->ReplaceModel(std::make_shared<RecordingRunner>(info, controls_, &runs), "").ok());
+  controls_->FailForwards(1, 1);  // the second of two parts
+  controls_->gate.Open();
+  ASSERT_TRUE(old_answer.Await().ok());
+  Answer new_answer;
+  submit(&new_answer);
+  ASSERT_TRUE(new_answer.Await().ok());
+  engine_->Drain();
+  EXPECT_EQ(runs_.failed, (std::vector<int64_t>{40}));
+  EXPECT_EQ(runs_.fitted, (std::vector<int64_t>{40, 20, 20}));
+  EXPECT_EQ(runs.fitted, (std::vector<int64_t>{40, 40}));
 }
 
 // A forward that was planned beside the one that failed, and is as large, is cut without a try.

@@ -189,9 +189,13 @@ void Pipeline::RunSmaller(Planned* planned) {
   running_ = false;
 }
 
-// Learns from each forward how large the next ones may be, and logs each time that this falls.
+// Learns from each forward how large the next ones may be, and logs each time that this falls. A
+// forward on weights that were replaced says nothing about the weights that serve now.
 void Pipeline::NoteMemory(const Planned& planned, const absl::Status& status) {
   const JobRun& first = *planned.jobs.front()->run;
+  if (first.slot().runner().get() != &first.runner()) {
+    return;
+  }
   const TreePlan& plan = planned.forward.plan;
   ForwardLimit& limit = first.slot().forward_limit();
   if (status.ok()) {
