@@ -26,6 +26,7 @@ from fingerprint import fingerprint
 
 SERVER: Final = Path(sys.argv[1]).absolute()
 TIMEOUT_SECONDS: Final = 60
+POLL_SECONDS: Final = 0.001  # Reading the files takes tens of milliseconds.
 HIDDEN: Final = 16
 VOCABULARY: Final = 600_000  # 38 MB of embedding: three steps of reading.
 CONFIG: Final[dict[str, Any]] = {
@@ -132,7 +133,7 @@ class StartTest(unittest.TestCase):
         while server.poll() is None and time.monotonic() < deadline:
             if self.has_open(server):
                 return True
-            if select.select([server.stdout], [], [], 0)[0]:
+            if select.select([server.stdout], [], [], POLL_SECONDS)[0]:
                 return False
         return False
 
