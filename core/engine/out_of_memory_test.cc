@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "core/engine/engine.h"
 #include "gtest/gtest.h"
 #include "tests/testing/answer.h"
@@ -219,6 +220,8 @@ TEST_F(OutOfMemoryTest, WhatWaitsOfAJobInPartsIsCountedByItsTokens) {
   on_forward_ = [&](const ForwardRecord&) { queued.push_back(engine_->stats().queued_tokens); };
   Start();
   controls_->LimitSlots(20);
+  // Long enough for the next part to be planned while one runs.
+  controls_->Pace(absl::Milliseconds(3));
   Score(Questions(16));  // of 160 tokens; the limit is then 20
   queued.clear();
   Score(Questions(16));
