@@ -1,4 +1,8 @@
 // canopy_server with models on LibTorch.
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +13,24 @@
 
 namespace canopy::server {
 namespace {
+
+// Ends the process with one line if the working folder was deleted. LibTorch's libraries look for
+// that folder while they are loaded, before main, and end the process with a line of their own.
+void RequireWorkingFolder() {
+  char folder[PATH_MAX];
+  if (getcwd(folder, sizeof folder) != nullptr || errno != ENOENT) {
+    return;
+  }
+  constexpr char kText[] =
+      "canopy_server: the working folder was deleted or moved; start the server in a folder that "
+      "exists\n";
+  static_cast<void>(!write(STDERR_FILENO, kText, sizeof kText - 1));
+  _exit(kStartFailedExitCode);
+}
+
+// The functions in this section run before the initializers of shared libraries.
+__attribute__((section(".preinit_array"),
+               used)) void (*const kBeforeLibraries)() = RequireWorkingFolder;
 
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadModel(const ModelSource& model,
                                                        const ServerOptions& options,

@@ -4,10 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -27,7 +25,6 @@
 namespace canopy::server {
 namespace {
 
-constexpr int kStartFailedExitCode = 2;
 constexpr absl::Duration kHealthCheckInterval = absl::Milliseconds(250);
 // For calls in flight when the device is lost: they fail by themselves.
 constexpr absl::Duration kUnhealthyDrainTimeout = absl::Seconds(1);
@@ -37,18 +34,6 @@ constexpr absl::Duration kStopTimeout = absl::Seconds(3);
 int StartFailed(const absl::Status& status) {
   std::fprintf(stderr, "canopy_server: %s\n", std::string(status.message()).c_str());
   return kStartFailedExitCode;
-}
-
-// LibTorch's libraries ask for the working folder when they first compute, and end the process if
-// it is gone.
-absl::Status CheckWorkingFolder() {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::current_path(error);
-  return folder.empty()
-             ? absl::FailedPreconditionError(absl::StrCat(
-                   "the working folder cannot be read (", error.message(),
-                   "): it was deleted or moved; start the server in a folder that exists"))
-             : absl::OkStatus();
 }
 
 absl::Status WritePortFile(const std::string& path, const std::string& address) {
@@ -116,11 +101,6 @@ int RunServer(const std::vector<std::string>& arguments, const ModelLoader& load
   const absl::StatusOr<ServerOptions> options = ParseServerOptions(arguments);
   if (!options.ok()) {
     return StartFailed(options.status());
-  }
-  const bool loads = options->action == ServerOptions::Action::kServe ||
-                     options->action == ServerOptions::Action::kCheckConfig;
-  if (const absl::Status folder = CheckWorkingFolder(); loads && !folder.ok()) {
-    return StartFailed(folder);
   }
   switch (options->action) {
     case ServerOptions::Action::kHelp:

@@ -9,6 +9,9 @@
 
 namespace canopy::server {
 
+// The exit code of a start that failed.
+inline constexpr int kStartFailedExitCode = 2;
+
 // Runs until a signal has drained the server, and returns the exit code: 0 after a clean shutdown;
 // 1 when calls had to be cancelled or the device was lost; 2 when the start failed, after one line
 // on stderr that says why.

@@ -49,4 +49,4 @@ ABSL_FLAG(bool, values, false, "value of each token, from a critic model");
 ABSL_FLAG(uint32_t, top_logprobs, 0, "most likely tokens at each position; 0 = none, at most 128");
 ABSL_FLAG(std::string, scope, "candidate", "tokens that per-token outputs cover: candidate|path");
 ABSL_FLAG(absl::optional<float>, temperature, absl::nullopt,
-          "of log-probabilities and entropy: above 0, at most 100; absent = 1");
+          "of log-probabilities and entropy: from 1e-30 to 100; absent = 1");

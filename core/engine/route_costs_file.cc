@@ -74,10 +74,10 @@ absl::StatusOr<std::optional<std::string>> ReadText(const std::string& path) {
   return *std::move(text);
 }
 
-// The whole document, an empty one without a file.
+// The whole document, an empty one without a file or if the file is empty.
 absl::StatusOr<json> ReadDocument(const std::string& path) {
   CANOPY_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadText(path));
-  if (!text.has_value()) {
+  if (!text.has_value() || text->empty()) {
     return json{{"entries", json::array()}};
   }
   absl::StatusOr<json> document = ParseStrictJson(*text, {});

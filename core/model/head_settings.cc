@@ -101,6 +101,20 @@ absl::StatusOr<std::optional<RerankerTokens>> ParseRerankerTokens(const std::opt
 
 }  // namespace
 
+absl::Status CheckRerankerTokens(const RerankerTokens& tokens, int64_t vocab_size) {
+  for (const int64_t token : {tokens.yes, tokens.no}) {
+    if (token < 0 || token >= vocab_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("reranker token ", token, " is outside the vocabulary of ", vocab_size));
+    }
+  }
+  if (tokens.yes == tokens.no) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("reranker tokens: yes and no are both ", tokens.yes));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DecisionTemperatures> ReadTemperatures(FolderSnapshot* folder) {
   CANOPY_ASSIGN_OR_RETURN(const std::optional<json> root, ReadObject(folder, kTemperaturesFile));
   auto temperatures = ParseTemperatures(root);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/model/folder_snapshot.h"
 
@@ -27,6 +28,9 @@ struct RerankerTokens {
   int64_t yes = 0;
   int64_t no = 0;
 };
+
+// INVALID_ARGUMENT, naming the value, if a token is outside the vocabulary or both are the same.
+absl::Status CheckRerankerTokens(const RerankerTokens& tokens, int64_t vocab_size);
 
 // Reads reranker.json, {"yes_token": id, "no_token": id}; nothing when there is none.
 // DATA_LOSS, naming the file, for anything else; errors of FolderSnapshot::ReadText.

@@ -88,9 +88,8 @@ absl::StatusOr<FolderPooling> ReadPooling(const HostModelOptions& options, Folde
   return pooling;
 }
 
-absl::StatusOr<HostModel> ReadFiles(const HostModelOptions& options) {
-  CANOPY_ASSIGN_OR_RETURN(FolderSnapshot folder,
-                          FolderSnapshot::Open(options.source, options.reading));
+absl::StatusOr<HostModel> ReadFiles(const HostModelOptions& options, FolderSnapshot* snapshot) {
+  FolderSnapshot& folder = *snapshot;
   Description model;
   CANOPY_ASSIGN_OR_RETURN(model.config, options.config.empty()
                                             ? ReadModelConfig(&folder, kConfigFile)
@@ -109,11 +108,17 @@ absl::StatusOr<HostModel> ReadFiles(const HostModelOptions& options) {
 
 absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
   CANOPY_RETURN_IF_ERROR(CheckModelSource(options.source, /*needs_config=*/options.config.empty()));
-  absl::StatusOr<HostModel> model = ReadFiles(options);
-  if (!model.ok()) {
-    return ExplainReadError(options.source, model.status());
+  CANOPY_ASSIGN_OR_RETURN(FolderSnapshot folder,
+                          FolderSnapshot::Open(options.source, options.reading));
+  absl::StatusOr<HostModel> model = ReadFiles(options, &folder);
+  if (model.ok()) {
+    return model;
   }
-  return model;
+  // Half of a file that is being written looks malformed: the writer is what to name.
+  if (absl::IsDataLoss(model.status())) {
+    CANOPY_RETURN_IF_ERROR(folder.CheckUnchanged());
+  }
+  return ExplainReadError(options.source, model.status());
 }
 
 absl::StatusOr<HostModel> MakeSynthetic(const HostModelOptions& options) {
@@ -130,8 +135,11 @@ absl::StatusOr<HostModel> MakeSynthetic(const HostModelOptions& options) {
 }
 
 absl::Status CheckReranker(const HostModel& model) {
-  if (!model.reranker.has_value() || HasLanguageModelHead(model)) {
+  if (!model.reranker.has_value()) {
     return absl::OkStatus();
+  }
+  if (HasLanguageModelHead(model)) {
+    return CheckRerankerTokens(*model.reranker, model.config.vocab_size);
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "reranker tokens need a language model; this is a ",

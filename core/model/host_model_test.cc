@@ -224,6 +224,10 @@ TEST(HostModelTest, TemperaturesRerankerTokensAndTensorsChangeTheFingerprint) {
   HostModelOptions flags = options;
   flags.reranker = RerankerTokens{3, 4};
   EXPECT_EQ(FingerprintOf(flags), reranker);
+  for (const RerankerTokens wrong : {RerankerTokens{3, 3}, RerankerTokens{3, 29}}) {
+    flags.reranker = wrong;
+    EXPECT_EQ(ReadHostModel(flags).status().code(), absl::StatusCode::kInvalidArgument);
+  }
   flags.reranker = RerankerTokens{4, 3};
   EXPECT_TRUE(all.insert(FingerprintOf(flags)).second);
   std::filesystem::remove(folder.Join("reranker.json"));

@@ -4,8 +4,9 @@
 #include "ATen/ops/softmax.h"
 #include "ATen/ops/stack.h"
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "c10/core/InferenceMode.h"
+#include "core/base/status_macros.h"
+#include "core/model/head_settings.h"
 #include "core/model/weights.h"
 #include "core/ops/torch_guard.h"
 
@@ -25,16 +26,7 @@ TensorView RowOf(const TensorView& matrix, int64_t index) {
 
 absl::StatusOr<YesNoHead> YesNoHead::Load(const TensorView& vocabulary,
                                           const RerankerTokens& tokens, at::Device device) {
-  for (const int64_t token : {tokens.yes, tokens.no}) {
-    if (token < 0 || token >= vocabulary.shape[0]) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "reranker token ", token, " is outside the vocabulary of ", vocabulary.shape[0]));
-    }
-  }
-  if (tokens.yes == tokens.no) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("reranker tokens: yes and no are both ", tokens.yes));
-  }
+  CANOPY_RETURN_IF_ERROR(CheckRerankerTokens(tokens, vocabulary.shape[0]));
   return GuardTorch("loading the reranker head", [&]() -> absl::StatusOr<YesNoHead> {
     const c10::InferenceMode inference;
     const auto options = at::TensorOptions().dtype(at::kFloat).device(device);

@@ -193,6 +193,14 @@ class StartTest(unittest.TestCase):
             served = self.change_while_it_starts(partial(os.truncate, self.file, size))
             self.assertIn(served, ["", self.fingerprints[0]])
 
+    def test_a_deleted_working_folder_gives_one_line_and_exit_code_2(self) -> None:
+        script = 'mkdir "$1" && cd "$1" && rmdir "$1" && shift && exec "$@"'
+        for flag in ("--version", f"--model={self.folder}"):
+            command = ["sh", "-c", script, "sh", str(self.folder / "deleted"), str(SERVER), flag]
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+            self.assertEqual(ended.returncode, 2, ended.stderr)
+            self.assertRegex(ended.stderr, r"\Acanopy_server: the working folder[^\n]*\n\Z")
+
     def test_sigterm_ends_the_reading_of_a_very_large_file(self) -> None:
         config = CONFIG | {"vocab_size": 1 << 24, "hidden_size": 32}  # 2 GB of zeros.
         (self.folder / "config.json").write_text(json.dumps(config))

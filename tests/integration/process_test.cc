@@ -200,18 +200,6 @@ TEST(StartTest, WrongValuesStopItWithOneLineAndTwo) {
   }
 }
 
-TEST(StartTest, ADeletedWorkingFolderStopsItWithOneLineAndTwo) {
-  const std::string folder = absl::StrCat(::testing::TempDir(), "/deleted.", getpid());
-  Child child({"-c",
-               R"(server=$PWD/$2; mkdir "$1" && cd "$1" && rmdir "$1" &&
-                  exec "$server" --model=reward --listen=127.0.0.1:0)",
-               "sh", folder, kServer},
-              "/bin/sh");
-  EXPECT_EQ(child.Wait(), 2);
-  EXPECT_THAT(child.errors(), HasSubstr("canopy_server: the working folder cannot be read"));
-  EXPECT_EQ(std::count(child.errors().begin(), child.errors().end(), '\n'), 1) << child.errors();
-}
-
 TEST(StartTest, ATakenPortStopsItWithOneLineAndTwo) {
   Child first({"--model=reward", "--listen=127.0.0.1:0"});
   const std::string address = first.AwaitAddress();
