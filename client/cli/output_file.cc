@@ -141,6 +141,22 @@ std::string NewFileOf(const std::string& path) {
 
 }  // namespace
 
+absl::Status CheckOutputFile(const std::string& path) {
+  if (DescriptorOf(path) >= 0) {
+    return absl::OkStatus();
+  }
+  struct stat found = {};
+  if (stat(path.c_str(), &found) == 0) {
+    if (S_ISDIR(found.st_mode)) {
+      return Failed(path, EISDIR);
+    }
+    return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : Failed(path, errno);
+  }
+  const std::string folder = std::filesystem::path(NewFileOf(path)).parent_path().string();
+  const bool writable = access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
+  return writable ? absl::OkStatus() : Failed(path, errno);
+}
+
 absl::Status WriteOutputFile(const std::string& path, absl::string_view text) {
   if (const int descriptor = DescriptorOf(path); descriptor >= 0) {
     return WriteToDescriptor(descriptor, path, text);

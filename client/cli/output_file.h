@@ -21,6 +21,10 @@ namespace canopy::client {
 // Returns the error of the failed system call, with the path.
 absl::Status WriteOutputFile(const std::string& path, absl::string_view text);
 
+// Returns the error that WriteOutputFile would most likely end with, before there is anything to
+// write: a missing folder, a folder in place of a file, or no permission. Changes nothing.
+absl::Status CheckOutputFile(const std::string& path);
+
 }  // namespace canopy::client
 
 #endif  // CLIENT_CLI_OUTPUT_FILE_H_

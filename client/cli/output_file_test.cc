@@ -78,6 +78,15 @@ TEST_F(OutputFileTest, WhatCannotBeWrittenIsNamedAndNothingIsLeft) {
 }
 
 // As on a full disk: a part is written, and then no more.
+TEST_F(OutputFileTest, WhatCannotBeWrittenIsKnownBeforeThereIsATextAndNothingIsMade) {
+  EXPECT_TRUE(CheckOutputFile(Join("report")).ok());
+  EXPECT_TRUE(CheckOutputFile("/dev/stdout").ok());
+  for (const std::string& path : {Join("no/such/file"), folder_}) {
+    EXPECT_EQ(CheckOutputFile(path).message(), WriteOutputFile(path, "text").message());
+  }
+  EXPECT_TRUE(Names().empty());
+}
+
 TEST_F(OutputFileTest, AFullDiskLeavesTheOldReportAndNoPart) {
   const std::string path = Join("report");
   ASSERT_TRUE(WriteOutputFile(path, "old").ok());

@@ -60,6 +60,9 @@ class Program {
   }
 
   LoadExit Run() {
+    if (const LoadExit writable = CheckReportFiles(); writable != kLoadOk) {
+      return writable;
+    }
     if (const LoadExit met = MeetServers(); met != kLoadOk) {
       return met;
     }
@@ -78,6 +81,22 @@ class Program {
   }
 
  private:
+  // Refuses a report file that cannot be written before the run, whose figures would be lost.
+  LoadExit CheckReportFiles() {
+    const std::pair<absl::string_view, std::string> files[] = {{"json", absl::GetFlag(FLAGS_json)},
+                                                               {"csv", absl::GetFlag(FLAGS_csv)},
+                                                               {"html", absl::GetFlag(FLAGS_html)}};
+    for (const auto& [flag, path] : files) {
+      if (path.empty() || path == "-") {
+        continue;
+      }
+      if (const absl::Status status = CheckOutputFile(path); !status.ok()) {
+        return Fail(kLoadUsage, absl::StrCat("--", flag, ": ", status.message()));
+      }
+    }
+    return kLoadOk;
+  }
+
   LoadExit Fail(LoadExit code, absl::string_view problem) {
     streams_.err << "canopy_load: " << EscapeForTerminal(problem) << "\n";
     return code;

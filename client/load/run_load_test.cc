@@ -285,6 +285,8 @@ TEST(LoadUsageTest, WrongFlagsAreExitCode2) {
       {{"--tls", "--kill_share=0.1"}, "--kill_share: connections are cut in plaintext only"},
       {{"--token_file=/nonexistent/x"}, "--token_file: cannot read"},
       {{"--backend=fast"}, "--backend: 'fast' is not one of"},
+      {{"--html=/nonexistent/x"}, "--html: cannot write '/nonexistent/x'"},
+      {{"--csv=/"}, "--csv: cannot write '/'"},
       {{"--progress=loud"}, "--progress: 'loud' is not one of"},
   };
   for (const auto& [arguments, problem] : cases) {
