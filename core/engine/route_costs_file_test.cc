@@ -47,6 +47,14 @@ TEST(RouteCostsFileTest, KeepsEveryKeysCosts) {
   ExpectSame(*ReadRouteCosts(path, other), other_costs);
 }
 
+TEST(RouteCostsFileTest, AnEmptyFileHasNoEntries) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("costs.json", "");
+  EXPECT_TRUE(absl::IsNotFound(ReadRouteCosts(path, kKey).status()));
+  ASSERT_TRUE(WriteRouteCosts(path, kKey, kCosts).ok());
+  ExpectSame(*ReadRouteCosts(path, kKey), kCosts);
+}
+
 TEST(RouteCostsFileTest, EveryPartOfTheKeyCounts) {
   const TemporaryFolder folder;
   const std::string path = folder.Join("costs.json");
