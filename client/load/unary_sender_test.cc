@@ -49,7 +49,7 @@ TEST(UnarySenderTest, CallsEndOnTheSendersOwnThreadsAlsoWhenConnectionsAreCut) {
     std::set<std::thread::id> threads;
     int killed = 0;
     UnarySender sender(options,
-                       {[&](int /*lane*/, std::unique_ptr<LoadCall> /*call*/, CallEnd end) {
+                       {[&](int /*lane*/, std::unique_ptr<LoadCall> /*call*/, const CallEnd& end) {
                           {
                             absl::MutexLock lock(&mutex);
                             threads.insert(std::this_thread::get_id());

@@ -278,6 +278,7 @@ TEST_F(EngineTest, TheTokenBudgetOfTheQueueCountsWhatIsComputed) {
     int accepted = 0;
     for (int client = 0; client < 9; ++client) {
       std::vector<std::vector<int32_t>> suffixes;
+      suffixes.reserve(16);
       for (int32_t i = 0; i < 16; ++i) {
         suffixes.push_back({i, 1, 2, 3, 4, 5, 6});
       }

@@ -64,6 +64,7 @@ class OutOfMemoryTest : public ::testing::Test {
     batch->question_offsets = {0};
     for (int32_t question = 0; question < count; ++question) {
       std::vector<std::vector<int32_t>> suffixes;
+      suffixes.reserve(4);
       for (int32_t candidate = 0; candidate < 4; ++candidate) {
         suffixes.push_back({10 + candidate, 20 + question});
       }
@@ -164,6 +165,7 @@ TEST_F(OutOfMemoryTest, PartsOfOneQuestionAreKeptToo) {
   auto batch = std::make_shared<PathBatch>();
   batch->question_offsets = {0};
   std::vector<std::vector<int32_t>> suffixes;
+  suffixes.reserve(100);
   for (int32_t candidate = 0; candidate < 100; ++candidate) {
     suffixes.push_back({200 + candidate, 300 + candidate});
   }

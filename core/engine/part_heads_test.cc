@@ -43,7 +43,7 @@ class PartHeadsTest : public ::testing::Test {
 
   // Ones, in which `change` may write.
   PartOutput Compute(const OutputSelection& outputs,
-                     const std::function<void(at::Tensor)>& change = nullptr,
+                     const std::function<void(const at::Tensor&)>& change = nullptr,
                      at::ScalarType type = at::kFloat) {
     const c10::InferenceMode inference;
     const OutputRows rows =
@@ -80,7 +80,7 @@ TEST_F(PartHeadsTest, NothingIsMissingWhereAllIsFinite) {
 TEST_F(PartHeadsTest, ATinyTemperatureCostsWhatItDividesAlone) {
   OutputSelection outputs = Everything();
   outputs.temperature = 1e-38F;
-  const PartOutput output = Compute(outputs, [](at::Tensor hidden) { hidden.mul_(100); });
+  const PartOutput output = Compute(outputs, [](const at::Tensor& hidden) { hidden.mul_(100); });
   EXPECT_EQ(output.finite, kAllFinite);
   EXPECT_TRUE(output.inner_finite.empty());
   for (const OutputSet unscored : output.unscored) {
@@ -91,21 +91,21 @@ TEST_F(PartHeadsTest, ATinyTemperatureCostsWhatItDividesAlone) {
 TEST_F(PartHeadsTest, TheSmallestTemperatureIsFine) {
   OutputSelection outputs = Everything();
   outputs.temperature = 1e-30F;
-  EXPECT_EQ(Compute(outputs, [](at::Tensor hidden) { hidden.mul_(1e6); }).unscored,
+  EXPECT_EQ(Compute(outputs, [](const at::Tensor& hidden) { hidden.mul_(1e6); }).unscored,
             (Sets{0, 0, 0}));
 }
 
 TEST_F(PartHeadsTest, AVectorThatOverflowsFloat16CostsTheVector) {
   OutputSelection outputs = Everything();
   outputs.vector_type = VectorType::kFloat16;
-  const PartOutput output = Compute(outputs, [](at::Tensor hidden) { hidden[1][2] = 1e5; });
+  const PartOutput output = Compute(outputs, [](const at::Tensor& hidden) { hidden[1][2] = 1e5; });
   EXPECT_EQ(output.finite, kAllFinite);
   EXPECT_EQ(output.unscored, (Sets{0, kVectorsOutput, 0}));
 }
 
 TEST_F(PartHeadsTest, AZeroVectorHasNoDirection) {
   OutputSelection outputs = Everything();
-  const auto zero = [](at::Tensor hidden) { hidden[2].zero_(); };
+  const auto zero = [](const at::Tensor& hidden) { hidden[2].zero_(); };
   EXPECT_EQ(Compute(outputs, zero).unscored, (Sets{0, 0, 0}));
   outputs.normalize = true;
   const PartOutput output = Compute(outputs, zero);
@@ -118,7 +118,7 @@ TEST_F(PartHeadsTest, ARewardThatOverflowsCostsTheScoreAndTheValuesThatItStandsA
   OutputSelection outputs;
   outputs.vectors = outputs.scores = outputs.values = true;
   // 4 x 0.5 x 1e38 fits.
-  const PartOutput output = Compute(outputs, [](at::Tensor hidden) {
+  const PartOutput output = Compute(outputs, [](const at::Tensor& hidden) {
     hidden.mul_(0.5);
     hidden[0].mul_(10);
   });
@@ -130,7 +130,7 @@ TEST_F(PartHeadsTest, ARerankerThatOverflowsCostsTheScore) {
   heads_.reranker.emplace(at::full({2, kHidden}, 1e38));
   OutputSelection outputs;
   outputs.vectors = outputs.scores = true;
-  const PartOutput output = Compute(outputs, [](at::Tensor hidden) {
+  const PartOutput output = Compute(outputs, [](const at::Tensor& hidden) {
     hidden.mul_(0.5);
     hidden[1].mul_(10);
   });
@@ -139,7 +139,8 @@ TEST_F(PartHeadsTest, ARerankerThatOverflowsCostsTheScore) {
 
 TEST_F(PartHeadsTest, LogitsThatOverflowCostAllThatReadsThem) {
   heads_.language_model.emplace(at::full({kVocab, kHidden}, 1e38));
-  const PartOutput output = Compute(Everything(), [](at::Tensor hidden) { hidden.mul_(10); });
+  const PartOutput output =
+      Compute(Everything(), [](const at::Tensor& hidden) { hidden.mul_(10); });
   for (const OutputSet unscored : output.unscored) {
     EXPECT_EQ(unscored, kLogprobsOutput | kEntropyOutput | kVocabRangeOutput | kTopLogprobsOutput);
   }
@@ -154,7 +155,7 @@ TEST_F(PartHeadsTest, LogprobsWhoseSumOverflowsAreMissing) {
   outputs.token_logprobs = true;
   outputs.entropy = true;
   outputs.temperature = 1e-30F;
-  const PartOutput output = Compute(outputs, [](at::Tensor hidden) { hidden.mul_(5e7); });
+  const PartOutput output = Compute(outputs, [](const at::Tensor& hidden) { hidden.mul_(5e7); });
   for (const float logprob : output.tokens.logprobs) {
     EXPECT_TRUE(std::isfinite(logprob));
   }
@@ -165,7 +166,7 @@ TEST_F(PartHeadsTest, AHiddenStateAtTheEndIsThePaths) {
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
     for (const float bad : {kNan, std::numeric_limits<float>::infinity()}) {
       const PartOutput output = Compute(
-          OutputSelection(), [bad](at::Tensor hidden) { hidden[1][3] = bad; }, type);
+          OutputSelection(), [bad](const at::Tensor& hidden) { hidden[1][3] = bad; }, type);
       EXPECT_EQ(output.finite, (std::vector<uint8_t>{1, 0, 1}));
     }
   }
@@ -180,15 +181,17 @@ TEST_F(PartHeadsTest, AHiddenStateFurtherUpIsToldApartFromAnOverflow) {
   const DistributionReads& reads = *rows.distributions;
   const int32_t row = reads.rows[reads.entry_distribution[reads.entries.offsets[1] + 1]];
   ASSERT_GE(row, 3);
-  const PartOutput output = Compute(outputs, [row](at::Tensor hidden) { hidden[row][0] = kNan; });
+  const PartOutput output =
+      Compute(outputs, [row](const at::Tensor& hidden) { hidden[row][0] = kNan; });
   EXPECT_EQ(output.finite, kAllFinite);
   EXPECT_EQ(output.inner_finite, (std::vector<uint8_t>{1, 0, 1}));
   EXPECT_EQ(output.unscored, (Sets{0, kLogprobsOutput, 0}));
 
   outputs = OutputSelection();
   outputs.values = true;
-  EXPECT_EQ(Compute(outputs, [](at::Tensor hidden) { hidden[3][0] = kNan; }).inner_finite.size(),
-            3U);
+  EXPECT_EQ(
+      Compute(outputs, [](const at::Tensor& hidden) { hidden[3][0] = kNan; }).inner_finite.size(),
+      3U);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ PathBatch Fan(int32_t questions, int32_t candidates, int32_t prefix, int32_t suf
   for (int32_t question = 0; question < questions; ++question) {
     const Tokens shared = tokens(prefix);
     std::vector<Tokens> suffixes;
+    suffixes.reserve(static_cast<size_t>(candidates));
     for (int32_t i = 0; i < candidates; ++i) {
       suffixes.push_back(tokens(suffix));
     }
