@@ -1,12 +1,12 @@
 #include <atomic>
 #include <cstdint>
 
+#include "kernels/attention/tree_attention_hopper.h"
+#include "kernels/attention/tree_attention_portable.h"
 #include "kernels/device.h"
-#include "kernels/launch.cuh"
-#include "kernels/products_hopper.h"
-#include "kernels/tensor_map.h"
-#include "kernels/tree_attention_hopper.h"
-#include "kernels/tree_attention_portable.h"
+#include "kernels/primitives/launch.cuh"
+#include "kernels/primitives/tensor_map.h"
+#include "kernels/product/products_hopper.h"
 
 namespace canopy::kernels {
 

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "core/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace canopy::server {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/torch_runner.h"
+#include "base/version.h"
+#include "core/runtime/torch_runner.h"
 #include "server/run_server.h"
-#include "server/version.h"
 
 namespace canopy::server {
 namespace {

@@ -13,14 +13,14 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/logging.h"
-#include "core/base/status_macros.h"
-#include "core/base/whole_file.h"
-#include "server/connection_acceptor.h"
-#include "server/grpc_log.h"
+#include "base/logging.h"
+#include "base/status_macros.h"
+#include "base/version.h"
+#include "base/whole_file.h"
+#include "server/net/connection_acceptor.h"
 #include "server/server_options.h"
 #include "server/shutdown_signals.h"
-#include "server/version.h"
+#include "server/telemetry/grpc_log.h"
 
 namespace canopy::server {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/logging.h"
-#include "core/base/memory_use.h"
-#include "core/base/status_macros.h"
-#include "server/version.h"
+#include "base/logging.h"
+#include "base/memory_use.h"
+#include "base/status_macros.h"
+#include "base/version.h"
 
 namespace canopy::server {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/base/status_macros.h"
-#include "server/address.h"
+#include "base/address.h"
+#include "base/status_macros.h"
 #include "server/flag_parser.h"
 
 namespace canopy::server {

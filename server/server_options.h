@@ -10,11 +10,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/base/logging.h"
+#include "base/logging.h"
 #include "core/tree/route.h"
-#include "server/model_message.h"
-#include "server/request_log.h"
-#include "server/request_validator.h"
+#include "server/telemetry/request_log.h"
+#include "server/wire/model_message.h"
+#include "server/wire/request_validator.h"
 
 namespace canopy::server {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "core/base/logging.h"
+#include "base/logging.h"
 
 namespace canopy::server {
 

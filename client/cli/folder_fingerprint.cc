@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/flags.h"
-#include "core/model/host_model.h"
+#include "core/checkpoint/host_model.h"
 
 namespace canopy::client {
 namespace {

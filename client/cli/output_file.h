@@ -1,6 +1,6 @@
 // Files that the programs write for their user: reports and pictures.
 //
-// core/base/whole_file.h does the same for the server; a client is built without core.
+// base/whole_file.h does the same for the server; a client is built without core.
 #ifndef CLIENT_CLI_OUTPUT_FILE_H_
 #define CLIENT_CLI_OUTPUT_FILE_H_
 

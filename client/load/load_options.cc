@@ -10,7 +10,7 @@
 #include "client/cli/flags.h"
 #include "client/cli/request_flags.h"
 #include "client/load/load_flags.h"
-#include "client/load/load_result.h"
+#include "client/load/traffic/load_result.h"
 #include "client/proxy.h"
 
 namespace canopy::client {

@@ -8,11 +8,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/load/arrivals.h"
-#include "client/load/load_driver.h"
-#include "client/load/request_pool.h"
-#include "client/load/shapes.h"
-#include "client/load/thresholds.h"
+#include "client/load/report/thresholds.h"
+#include "client/load/traffic/arrivals.h"
+#include "client/load/traffic/load_driver.h"
+#include "client/load/traffic/request_pool.h"
+#include "client/load/traffic/shapes.h"
 
 namespace canopy::client {
 

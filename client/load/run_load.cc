@@ -15,13 +15,13 @@
 #include "client/client.h"
 #include "client/connection_hint.h"
 #include "client/file_text.h"
-#include "client/load/expected_answers.h"
-#include "client/load/load_driver.h"
 #include "client/load/load_flags.h"
 #include "client/load/load_options.h"
 #include "client/load/rate_search.h"
-#include "client/load/report.h"
-#include "client/load/victims.h"
+#include "client/load/report/report.h"
+#include "client/load/traffic/expected_answers.h"
+#include "client/load/traffic/load_driver.h"
+#include "client/load/traffic/victims.h"
 
 namespace canopy::client {
 namespace {

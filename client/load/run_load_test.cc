@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/load/testing/hash_scorer.h"
+#include "client/load/traffic/testing/hash_scorer.h"
 #include "client/testing/fake_scorer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

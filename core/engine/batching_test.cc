@@ -12,8 +12,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/mutex.h"
-#include "core/base/status_details.h"
+#include "base/mutex.h"
+#include "base/status_details.h"
 #include "core/engine/engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

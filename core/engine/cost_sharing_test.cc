@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "core/base/mutex.h"
+#include "base/mutex.h"
 #include "core/engine/engine.h"
 #include "core/tree/route_costs.h"
 #include "gmock/gmock.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/mutex.h"
-#include "core/base/status_details.h"
+#include "base/mutex.h"
+#include "base/status_details.h"
 #include "core/engine/engine.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_runner.h"

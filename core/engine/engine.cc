@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
+#include "base/status_macros.h"
 #include "core/engine/job_estimate.h"
 #include "core/engine/job_run.h"
 #include "core/engine/scheduler.h"

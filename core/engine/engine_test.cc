@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/mutex.h"
-#include "core/base/status_details.h"
+#include "base/mutex.h"
+#include "base/status_details.h"
 #include "core/tree/route_costs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

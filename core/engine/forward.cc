@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "core/base/status_macros.h"
-#include "core/base/stopwatch.h"
+#include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "core/tree/costs.h"
 #include "core/tree/row_shares.h"
 

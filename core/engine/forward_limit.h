@@ -19,7 +19,7 @@
 #include <limits>
 
 #include "absl/base/thread_annotations.h"
-#include "core/base/mutex.h"
+#include "base/mutex.h"
 
 namespace canopy {
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/checked_math.h"
+#include "base/checked_math.h"
 #include "core/tree/route_costs.h"
 #include "core/tree/router.h"
 #include "core/tree/work_estimate.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_details.h"
-#include "core/base/status_macros.h"
-#include "core/base/stopwatch.h"
+#include "base/status_details.h"
+#include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "core/engine/result_merge.h"
 
 namespace canopy {

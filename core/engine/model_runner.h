@@ -1,6 +1,6 @@
 // The seam between the engine and what computes: one loaded model on one device.
 //
-// The LibTorch implementation is core/engine/torch_runner; tests put a fake here, and so run the
+// The LibTorch implementation is core/runtime/torch_runner; tests put a fake here, and so run the
 // engine and the server without LibTorch.
 #ifndef CORE_ENGINE_MODEL_RUNNER_H_
 #define CORE_ENGINE_MODEL_RUNNER_H_

@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "core/base/mutex.h"
+#include "base/mutex.h"
 #include "core/engine/forward_limit.h"
 #include "core/engine/model_runner.h"
 #include "core/engine/types.h"

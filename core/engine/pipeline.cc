@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_details.h"
+#include "base/status_details.h"
 #include "core/engine/pipeline_state.h"
 
 namespace canopy {

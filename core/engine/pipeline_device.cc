@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "core/base/logging.h"
-#include "core/base/stopwatch.h"
+#include "base/logging.h"
+#include "base/stopwatch.h"
 #include "core/engine/forward_limit.h"
 #include "core/engine/pipeline.h"
 #include "core/engine/pipeline_state.h"

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/base/stopwatch.h"
+#include "base/stopwatch.h"
 #include "core/engine/forward.h"
 #include "core/engine/job_run.h"
 #include "core/engine/pipeline.h"

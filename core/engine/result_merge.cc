@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
+#include "base/status_macros.h"
 #include "core/tree/token_reads.h"
 
 namespace canopy {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
-#include "core/base/saturating_time.h"
+#include "base/saturating_time.h"
 
 namespace canopy {
 

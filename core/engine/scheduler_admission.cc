@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
-#include "core/base/saturating_time.h"
+#include "base/saturating_time.h"
 #include "core/engine/scheduler.h"
 
 namespace canopy {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/model/attention_path.h"
 #include "core/model/attention_segmented.h"
-#include "core/model/random_batch.h"
+#include "core/model/testing/random_batch.h"
 #include "core/model/tree_context.h"
 #include "core/ops/attention_ops.h"
 #include "core/tree/tree_plan.h"

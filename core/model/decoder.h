@@ -3,7 +3,7 @@
 #define CORE_MODEL_DECODER_H_
 
 #include "ATen/core/Tensor.h"
-#include "core/model/model_config.h"
+#include "core/checkpoint/model_config.h"
 #include "core/model/tree_context.h"
 #include "core/model/weights.h"
 

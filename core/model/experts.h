@@ -3,7 +3,7 @@
 #define CORE_MODEL_EXPERTS_H_
 
 #include "ATen/core/Tensor.h"
-#include "core/model/model_config.h"
+#include "core/checkpoint/model_config.h"
 
 namespace canopy {
 

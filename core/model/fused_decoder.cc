@@ -9,8 +9,8 @@
 #include "ATen/ops/empty.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "c10/core/DeviceGuard.h"
-#include "core/base/status_macros.h"
 #include "core/ops/index_upload.h"
 
 namespace canopy {

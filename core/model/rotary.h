@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "ATen/core/Tensor.h"
-#include "core/model/rope_config.h"
+#include "core/checkpoint/rope_config.h"
 
 namespace canopy {
 

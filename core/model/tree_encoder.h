@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/checkpoint/model_config.h"
+#include "core/checkpoint/weight_schema.h"
 #include "core/model/decoder.h"
 #include "core/model/fused_decoder.h"
-#include "core/model/model_config.h"
-#include "core/model/weight_schema.h"
 #include "core/ops/kernel_ops_factory.h"
 #include "core/tree/tree_plan.h"
 

@@ -10,8 +10,8 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "c10/core/InferenceMode.h"
-#include "core/base/status_macros.h"
 #include "core/ops/torch_guard.h"
 
 namespace canopy {

@@ -11,11 +11,11 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/checkpoint/file_copy.h"
+#include "core/checkpoint/model_config.h"
+#include "core/checkpoint/weight_schema.h"
 #include "core/model/experts.h"
-#include "core/model/file_copy.h"
-#include "core/model/model_config.h"
 #include "core/model/rotary.h"
-#include "core/model/weight_schema.h"
 
 namespace canopy {
 

@@ -1,8 +1,8 @@
 #include "core/ops/device_memory.h"
 
 #include "absl/status/status.h"
+#include "base/host_memory.h"
 #include "c10/core/DeviceGuard.h"
-#include "core/base/host_memory.h"
 #include "core/ops/cuda_graph.h"
 #include "core/ops/cuda_stream.h"
 #include "core/ops/torch_guard.h"

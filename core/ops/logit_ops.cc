@@ -9,8 +9,8 @@
 #include "c10/util/Exception.h"
 #include "core/ops/cuda_stream.h"
 #include "kernels/device.h"
-#include "kernels/logit_product.h"
-#include "kernels/logit_stats.h"
+#include "kernels/product/logit_product.h"
+#include "kernels/product/logit_stats.h"
 
 namespace canopy {
 namespace {

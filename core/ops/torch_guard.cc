@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/logging.h"
+#include "base/status_details.h"
 #include "c10/util/Exception.h"
-#include "core/base/logging.h"
-#include "core/base/status_details.h"
 
 namespace canopy {
 namespace {

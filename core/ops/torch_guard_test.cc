@@ -10,8 +10,8 @@
 #include "ATen/ops/ones.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "base/status_details.h"
 #include "c10/util/Exception.h"
-#include "core/base/status_details.h"
 #include "gtest/gtest.h"
 
 namespace canopy {

@@ -4,9 +4,9 @@
 #include "ATen/ops/softmax.h"
 #include "ATen/ops/stack.h"
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "c10/core/InferenceMode.h"
-#include "core/base/status_macros.h"
-#include "core/model/head_settings.h"
+#include "core/checkpoint/head_settings.h"
 #include "core/model/weights.h"
 #include "core/ops/torch_guard.h"
 

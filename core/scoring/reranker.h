@@ -7,8 +7,8 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
-#include "core/model/head_settings.h"
-#include "core/model/weight_source.h"
+#include "core/checkpoint/head_settings.h"
+#include "core/checkpoint/weight_source.h"
 
 namespace canopy {
 

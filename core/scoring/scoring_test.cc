@@ -7,7 +7,7 @@
 #include "ATen/ops/linear.h"
 #include "ATen/ops/sin.h"
 #include "ATen/ops/zeros.h"
-#include "core/model/weight_source.h"
+#include "core/checkpoint/weight_source.h"
 #include "core/scoring/reranker.h"
 #include "core/scoring/reward.h"
 #include "core/scoring/vectors.h"

@@ -17,9 +17,9 @@
 #include "ATen/ops/where.h"
 #include "ATen/ops/zeros.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "c10/core/InferenceMode.h"
-#include "core/base/status_macros.h"
-#include "core/model/decision_layout.h"
+#include "core/checkpoint/decision_layout.h"
 #include "core/model/weights.h"
 #include "core/ops/torch_guard.h"
 

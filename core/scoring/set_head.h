@@ -16,7 +16,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "core/model/weight_schema.h"
+#include "core/checkpoint/weight_schema.h"
 
 namespace canopy {
 

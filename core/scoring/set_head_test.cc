@@ -12,7 +12,7 @@
 
 #include "ATen/ops/ones.h"
 #include "ATen/ops/tensor.h"
-#include "core/model/decision_layout.h"
+#include "core/checkpoint/decision_layout.h"
 #include "gtest/gtest.h"
 
 namespace canopy {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/base/checked_math.h"
+#include "base/checked_math.h"
 #include "core/tree/router.h"
 #include "core/tree/segments.h"
 

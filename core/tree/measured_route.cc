@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/base/checked_math.h"
+#include "base/checked_math.h"
 
 namespace canopy {
 namespace {

@@ -1,5 +1,5 @@
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
+#include "base/status_macros.h"
 #include "core/tree/path_batch.h"
 
 namespace canopy {

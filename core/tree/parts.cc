@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/base/checked_math.h"
+#include "base/checked_math.h"
 #include "core/tree/sub_trie.h"
 
 namespace canopy {

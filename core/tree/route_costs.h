@@ -1,5 +1,5 @@
 // What forwards cost, forecast from their sizes. The coefficients are measured on a device
-// (core/engine/route_measure); everything here is a pure function of numbers.
+// (core/runtime/route_measure); everything here is a pure function of numbers.
 #ifndef CORE_TREE_ROUTE_COSTS_H_
 #define CORE_TREE_ROUTE_COSTS_H_
 

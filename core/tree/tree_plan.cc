@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
+#include "base/status_macros.h"
 #include "core/tree/costs.h"
 #include "core/tree/forest.h"
 #include "core/tree/router.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/checked_math.h"
+#include "base/checked_math.h"
 #include "core/tree/costs.h"
 #include "core/tree/forest.h"
 #include "core/tree/router.h"

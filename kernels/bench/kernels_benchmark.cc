@@ -10,17 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention/tree_attention.h"
 #include "kernels/bench/graph_timer.h"
 #include "kernels/check/attention_oracle.h"
 #include "kernels/check/device_buffer.h"
 #include "kernels/check/random_forest.h"
 #include "kernels/device.h"
-#include "kernels/logit_stats.h"
-#include "kernels/qk_norm_rope.h"
-#include "kernels/rms_norm.h"
-#include "kernels/row_gather.h"
-#include "kernels/silu_mul.h"
-#include "kernels/tree_attention.h"
+#include "kernels/product/logit_stats.h"
+#include "kernels/rows/qk_norm_rope.h"
+#include "kernels/rows/rms_norm.h"
+#include "kernels/rows/row_gather.h"
+#include "kernels/rows/silu_mul.h"
 
 namespace canopy::kernels::bench {
 namespace {

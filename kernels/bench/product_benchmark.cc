@@ -11,8 +11,8 @@
 #include "kernels/check/device_buffer.h"
 #include "kernels/check/element_codec.h"
 #include "kernels/device.h"
-#include "kernels/gated_product.h"
-#include "kernels/head_product.h"
+#include "kernels/product/gated_product.h"
+#include "kernels/product/head_product.h"
 
 namespace canopy::kernels::bench {
 namespace {

@@ -8,12 +8,12 @@
 #include <random>
 #include <vector>
 
+#include "kernels/attention/tree_attention.h"
 #include "kernels/check/attention_oracle.h"
 #include "kernels/check/device_buffer.h"
 #include "kernels/check/element_codec.h"
 #include "kernels/check/random_forest.h"
 #include "kernels/reference/tree_attention_reference.h"
-#include "kernels/tree_attention.h"
 
 namespace canopy::kernels::check {
 namespace {

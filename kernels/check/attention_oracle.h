@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "cuda_runtime_api.h"
-#include "kernels/tree_attention.h"
+#include "kernels/attention/tree_attention.h"
 
 namespace canopy::kernels::check {
 

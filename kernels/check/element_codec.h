@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/data_type.h"
+#include "kernels/primitives/data_type.h"
 
 namespace canopy::kernels::check {
 

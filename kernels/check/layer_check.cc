@@ -9,12 +9,12 @@
 
 #include "kernels/check/device_buffer.h"
 #include "kernels/check/element_codec.h"
-#include "kernels/logit_stats.h"
-#include "kernels/qk_norm_rope.h"
+#include "kernels/product/logit_stats.h"
 #include "kernels/reference/layer_reference.h"
-#include "kernels/rms_norm.h"
-#include "kernels/row_gather.h"
-#include "kernels/silu_mul.h"
+#include "kernels/rows/qk_norm_rope.h"
+#include "kernels/rows/rms_norm.h"
+#include "kernels/rows/row_gather.h"
+#include "kernels/rows/silu_mul.h"
 
 namespace canopy::kernels::check {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "kernels/check/device_buffer.h"
 #include "kernels/check/element_codec.h"
-#include "kernels/gated_product.h"
-#include "kernels/head_product.h"
-#include "kernels/logit_product.h"
+#include "kernels/product/gated_product.h"
+#include "kernels/product/head_product.h"
+#include "kernels/product/logit_product.h"
 #include "kernels/reference/layer_reference.h"
 
 namespace canopy::kernels::check {

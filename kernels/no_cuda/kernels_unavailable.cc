@@ -1,14 +1,14 @@
 // Stands for the kernels in a build without nvcc.
+#include "kernels/attention/tree_attention.h"
 #include "kernels/device.h"
-#include "kernels/gated_product.h"
-#include "kernels/head_product.h"
-#include "kernels/logit_product.h"
-#include "kernels/logit_stats.h"
-#include "kernels/qk_norm_rope.h"
-#include "kernels/rms_norm.h"
-#include "kernels/row_gather.h"
-#include "kernels/silu_mul.h"
-#include "kernels/tree_attention.h"
+#include "kernels/product/gated_product.h"
+#include "kernels/product/head_product.h"
+#include "kernels/product/logit_product.h"
+#include "kernels/product/logit_stats.h"
+#include "kernels/rows/qk_norm_rope.h"
+#include "kernels/rows/rms_norm.h"
+#include "kernels/rows/row_gather.h"
+#include "kernels/rows/silu_mul.h"
 
 namespace canopy::kernels {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "benchmark/benchmark.h"
-#include "core/base/mutex.h"
 #include "core/engine/engine.h"
 #include "tests/testing/fake_runner.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "core/engine/torch_runner.h"
+#include "core/runtime/torch_runner.h"
 #include "core/tree/tree_plan.h"
 
 namespace canopy {

@@ -27,9 +27,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
-#include "core/base/stopwatch.h"
-#include "core/engine/torch_runner.h"
+#include "base/status_macros.h"
+#include "base/stopwatch.h"
+#include "core/runtime/torch_runner.h"
 #include "core/tree/tree_plan.h"
 #include "tests/conformance/reference_cases.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/engine/measure_forecast.h"
-#include "core/engine/route_measure.h"
-#include "core/engine/torch_runner.h"
+#include "core/runtime/measure_forecast.h"
+#include "core/runtime/route_measure.h"
+#include "core/runtime/torch_runner.h"
 
 namespace canopy {
 namespace {

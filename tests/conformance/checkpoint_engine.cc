@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/ops/reference_kernel_ops.h"
+#include "core/ops/testing/reference_kernel_ops.h"
 #include "gtest/gtest.h"
 #include "tests/testing/test_device.h"
 

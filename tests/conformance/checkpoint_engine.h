@@ -11,7 +11,7 @@
 #include "absl/synchronization/notification.h"
 #include "core/engine/engine.h"
 #include "core/engine/model_runner.h"
-#include "core/engine/torch_runner.h"
+#include "core/runtime/torch_runner.h"
 
 namespace canopy {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "core/engine/engine.h"
-#include "core/engine/torch_runner.h"
+#include "core/runtime/torch_runner.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/checkpoint_engine.h"
 #include "tests/conformance/reference_cases.h"

@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
-#include "core/model/checkpoint.h"
-#include "core/model/folder_snapshot.h"
+#include "base/status_macros.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/folder_snapshot.h"
 
 namespace canopy {
 namespace {

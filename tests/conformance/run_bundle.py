@@ -26,8 +26,8 @@ RUNS: Final = [
     ("make_heads.py", "conformance", "*ParityTest*:*CheckpointTest*"),
     ("make_family_checkpoints.py", "conformance", "*ParityTest*"),
     ("make_published_models.py", "conformance", "*PublishedModel*"),
-    (None, "token_logprobs_test", "*"),
-    (None, "torch_reload_test", "*"),
+    (None, "scoring_torch_test", "*"),
+    (None, "runtime_torch_test", "*"),
 ]
 
 

@@ -11,7 +11,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SERVER, PRINT_METRICS = sys.argv[1:3]
 OPERATING: Final = (ROOT / "docs/OPERATING.md").read_text(encoding="utf-8")
 METRICS: Final = (ROOT / "docs/METRICS.md").read_text(encoding="utf-8")
-REASONS_FILE: Final = ROOT / "core/base/error_reasons.h"
+REASONS_FILE: Final = ROOT / "base/error_reasons.h"
 
 
 def printed(*command: str) -> str:
@@ -47,7 +47,7 @@ class OperatingTest(unittest.TestCase):
     maxDiff = None
 
     def test_the_page_of_metrics_is_what_the_declarations_print(self) -> None:
-        self.assertEqual(METRICS, printed(PRINT_METRICS), "bazel run //server:print_metrics")
+        self.assertEqual(METRICS, printed(PRINT_METRICS), "bazel run //tests/docs:print_metrics")
 
     def test_every_flag_has_a_row_with_its_default(self) -> None:
         flags = dict(

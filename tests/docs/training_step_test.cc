@@ -8,12 +8,12 @@
 #include "ATen/ops/arange.h"
 #include "ATen/ops/log_sigmoid.h"
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "c10/core/GradMode.h"
-#include "core/base/status_macros.h"
-#include "core/model/path_batch_encoder.h"
-#include "core/model/synthetic.h"
-#include "core/model/trainable_encoder.h"
+#include "core/checkpoint/synthetic.h"
 #include "core/scoring/reward.h"
+#include "core/training/path_batch_encoder.h"
+#include "core/training/trainable_encoder.h"
 #include "gtest/gtest.h"
 
 namespace canopy {

@@ -20,7 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/base/status_macros.h"
+#include "base/status_macros.h"
 #include "server/run_server.h"
 #include "tests/integration/test_server.h"
 

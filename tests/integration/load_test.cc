@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "client/client.h"
-#include "client/load/expected_answers.h"
-#include "client/load/load_driver.h"
-#include "client/load/request_pool.h"
+#include "client/load/traffic/expected_answers.h"
+#include "client/load/traffic/load_driver.h"
+#include "client/load/traffic/request_pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/test_server.h"

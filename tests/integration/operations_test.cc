@@ -15,8 +15,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "server/metric_table.h"
-#include "server/request_log.h"
+#include "server/telemetry/metric_table.h"
+#include "server/telemetry/request_log.h"
 #include "tests/integration/metrics_page.h"
 #include "tests/integration/test_server.h"
 

@@ -8,7 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
+#include "base/status_macros.h"
 #include "core/tree/route_costs.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"

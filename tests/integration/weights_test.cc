@@ -18,7 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "canopy/v1/admin.grpc.pb.h"
-#include "core/model/test_files.h"
+#include "core/checkpoint/testing/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/metrics_page.h"

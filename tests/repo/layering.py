@@ -1,4 +1,4 @@
-"""Who may include whom: a folder includes only what stands above it in ALLOWED."""
+"""Who may include whom: a room includes only the rooms that ALLOWED names for it."""
 
 import re
 from collections.abc import Iterable
@@ -7,68 +7,112 @@ from typing import Final
 
 from source_files import CPP_SUFFIXES, read, source_files
 
-# docs/ARCHITECTURE.md draws this table. A folder may always include itself.
+_TREE: Final = ("base", "core/tree")
+_CHECKPOINT: Final = ("base", "core/checkpoint/families")
+_MODEL: Final = (*_TREE, "core/ops", "core/checkpoint")
+_RUNTIME: Final = (*_MODEL, "core/model", "core/scoring", "core/engine")
+_WIRE: Final = (*_TREE, "core/engine", "proto")
+_RPC: Final = (*_WIRE, "server/wire", "server/net", "server/telemetry")
+_LOAD: Final = ("base", "proto", "client", "client/cli")
+# docs/ARCHITECTURE.md draws this table: a room stands below all rooms that it includes. A room may
+# always include itself, and its folder `testing` is for tests.
 ALLOWED: Final[dict[str, tuple[str, ...]]] = {
-    "core/base": (),
-    "core/tree": ("core/base",),
+    "base": (),
+    "core/tree": ("base",),
     "kernels": (),
-    "core/ops": ("core/base", "core/tree", "kernels"),
-    "core/model": ("core/base", "core/tree", "core/ops"),
-    "core/scoring": ("core/base", "core/tree", "core/ops", "core/model"),
-    "core/engine": ("core/base", "core/tree", "core/ops", "core/model", "core/scoring"),
-    "server": ("core/base", "core/tree", "core/engine", "proto"),
-    "client": ("proto",),
+    "core/ops": ("base", "core/tree", "kernels"),
+    "core/checkpoint/families": (),
+    "core/checkpoint": _CHECKPOINT,
+    "core/model": _MODEL,
+    "core/training": (*_MODEL, "core/model"),
+    "core/scoring": (*_MODEL, "core/model"),
+    "core/engine": _TREE,
+    "core/runtime": _RUNTIME,
+    "server/wire": _WIRE,
+    "server/net": ("base",),
+    "server/telemetry": (*_WIRE, "server/wire", "server/net"),
+    "server/rpc": _RPC,
+    "server": (*_RPC, "server/rpc", "core/runtime"),
+    "client": ("base", "proto"),
+    # `canopy fingerprint` computes what a server does, by the same code.
+    "client/cli": ("base", "proto", "client", "core/checkpoint"),
+    "client/load/traffic": _LOAD,
+    "client/load/report/report": (*_LOAD, "client/load/traffic"),
+    "client/load": (*_LOAD, "client/load/traffic", "client/load/report/report"),
+    "client/examples": ("proto", "client"),
 }
-# Libraries that only some folders may see. LibTorch is slow to compile; gRPC stays at the edges.
+# Libraries that only some rooms may see. LibTorch is slow to compile; gRPC stays at the edges.
 LIBRARIES: Final[dict[str, tuple[str, ...]]] = {
-    r"(ATen|c10|torch|caffe2)/": ("core/ops", "core/model", "core/scoring", "core/engine"),
+    r"(ATen|c10|torch|caffe2)/": (
+        "core/ops",
+        "core/model",
+        "core/training",
+        "core/scoring",
+        "core/runtime",
+    ),
     r"(grpc|grpcpp)/": ("server", "client"),
-    r"prometheus/": ("server",),
+    r"prometheus/": ("server/telemetry",),
     r"cuda": ("kernels", "core/ops"),
 }
-# The one header of core/engine with LibTorch in it, and who may see it.
-TORCH_RUNNER_PART: Final = "core/engine/part_heads.h"
-TORCH_RUNNER_FILES: Final = ("core/engine/part_heads", "core/engine/torch_runner")
-# `canopy fingerprint` computes what a server does, by the same code, which has no LibTorch.
-CHECKPOINT_PART: Final = "core/model/host_model.h"
-CHECKPOINT_FILE: Final = "client/cli/folder_fingerprint.cc"
+# The one header of core/runtime with LibTorch in it, and who may see it.
+TORCH_HEADER: Final = "core/runtime/part_heads.h"
+TORCH_HEADER_USERS: Final = ("core/runtime/part_heads", "core/runtime/torch_runner")
 _INCLUDE: Final = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 
 
-def folder_of(path: str) -> str:
+def room_of(path: str) -> str:
     """The entry of ALLOWED that a file or an included name belongs to, or ''."""
     if path.startswith(("canopy/v1/", "google/rpc/")):
         return "proto"
-    return next((name for name in ALLOWED if path.startswith(name + "/")), "")
+    rooms = [name for name in ALLOWED if path.startswith(name + "/")]
+    return max(rooms, key=len, default="")
+
+
+def may_see(room: str, rooms: tuple[str, ...]) -> bool:
+    """Whether the room or one that it stands in is among the rooms."""
+    return any(room == name or room.startswith(name + "/") for name in rooms)
 
 
 def violations(path: str, text: str) -> Iterable[str]:
     """What is wrong with the includes of one file."""
-    folder = folder_of(path)
-    if not folder:
+    room = room_of(path)
+    if not room:
         return
-    is_test = path.endswith("_test.cc")
+    is_test = path.endswith("_test.cc") or "/testing/" in path
     for name in _INCLUDE.findall(text):
-        target = folder_of(name)
-        is_fingerprint = path == CHECKPOINT_FILE and name == CHECKPOINT_PART
-        if target not in ("", folder, *ALLOWED[folder]) and not is_fingerprint:
-            yield f"{path}: {folder} may not include {name}"
-        if name.startswith("tests/") and not is_test:
+        target = room_of(name)
+        if target not in ("", room, *ALLOWED[room]):
+            yield f"{path}: {room} may not include {name}"
+        if (name.startswith("tests/") or "/testing/" in name) and not is_test:
             yield f"{path}: only tests may include {name}"
-        if name == TORCH_RUNNER_PART and not path.startswith(TORCH_RUNNER_FILES):
+        if name == TORCH_HEADER and not path.startswith(TORCH_HEADER_USERS):
             yield f"{path}: only the LibTorch runner may include {name}"
-        for pattern, folders in LIBRARIES.items():
-            if re.match(pattern, name) and folder not in folders:
-                yield f"{path}: {folder} may not include {name}"
-        # Everything that includes the engine would compile LibTorch's headers.
-        is_public = folder == "core/engine" and path.endswith(".h") and path != TORCH_RUNNER_PART
+        for pattern, rooms in LIBRARIES.items():
+            if re.match(pattern, name) and not may_see(room, rooms):
+                yield f"{path}: {room} may not include {name}"
+        # Everything that includes the runtime would compile LibTorch's headers.
+        is_public = room == "core/runtime" and path.endswith(".h") and path != TORCH_HEADER
         if is_public and re.match(r"(ATen|c10|torch)/", name):
-            yield f"{path}: headers of core/engine are free of LibTorch, not {name}"
+            yield f"{path}: headers of core/runtime are free of LibTorch, not {name}"
+
+
+def circles() -> Iterable[str]:
+    """Rooms of ALLOWED that reach themselves."""
+    for room in ALLOWED:
+        reached: set[str] = set()
+        waiting = list(ALLOWED[room])
+        while waiting:
+            other = waiting.pop()
+            if other not in reached:
+                reached.add(other)
+                waiting.extend(ALLOWED.get(other, ()))
+        if room in reached:
+            yield f"{room} may include itself through other rooms"
 
 
 def check() -> list[str]:
     """All violations in the repository."""
-    found: list[str] = []
+    found = list(circles())
     for path in source_files(*CPP_SUFFIXES):
         found.extend(violations(str(path), read(Path(path))))
     return found

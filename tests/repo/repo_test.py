@@ -18,21 +18,21 @@ class LayeringTest(unittest.TestCase):
 
     def test_data_flows_one_way(self) -> None:
         self.assertFalse(self.found("core/model/a.cc", "core/tree/trie.h"))
-        self.assertTrue(self.found("core/tree/a.cc", "core/model/checkpoint.h"))
-        self.assertTrue(self.found("core/base/a.h", "core/tree/trie.h"))
-        self.assertTrue(self.found("server/a.cc", "core/model/checkpoint.h"))
+        self.assertTrue(self.found("core/tree/a.cc", "core/checkpoint/checkpoint.h"))
+        self.assertTrue(self.found("base/a.h", "core/tree/trie.h"))
+        self.assertTrue(self.found("server/a.cc", "core/checkpoint/checkpoint.h"))
 
     def test_the_client_never_includes_core(self) -> None:
         self.assertFalse(self.found("client/a.cc", "canopy/v1/types.pb.h"))
-        self.assertTrue(self.found("client/a.cc", "core/base/logging.h"))
+        self.assertTrue(self.found("client/a.cc", "base/logging.h"))
         self.assertTrue(self.found("core/tree/a.cc", "canopy/v1/types.pb.h"))
 
     def test_libraries_stay_in_their_folders(self) -> None:
         self.assertTrue(self.found("core/tree/a.cc", "ATen/Tensor.h"))
         self.assertTrue(self.found("core/engine/a.h", "ATen/Tensor.h"))
         self.assertFalse(self.found("core/engine/a.cc", "ATen/Tensor.h"))
-        self.assertFalse(self.found("core/engine/torch_runner.cc", "core/engine/part_heads.h"))
-        self.assertTrue(self.found("core/engine/engine.cc", "core/engine/part_heads.h"))
+        self.assertFalse(self.found("core/runtime/torch_runner.cc", "core/runtime/part_heads.h"))
+        self.assertTrue(self.found("core/engine/engine.cc", "core/runtime/part_heads.h"))
         self.assertTrue(self.found("core/engine/a.cc", "grpcpp/grpcpp.h"))
 
     def test_only_tests_include_tests(self) -> None:
@@ -86,8 +86,14 @@ class StructureTest(unittest.TestCase):
         self.assertTrue(list(structure.cpp_violations(Path("core/a_test.cc"), unused)))
 
     def test_a_file_that_nothing_compiles(self) -> None:
-        self.assertTrue(list(structure.build_violations(Path("core/a.cc"), 'srcs = ["b.cc"]')))
-        self.assertFalse(list(structure.build_violations(Path("core/a.cc"), 'srcs = ["a.cc"]')))
+        def found(path: str, build: str) -> list[str]:
+            return list(structure.build_violations(Path(path), Path("core"), build))
+
+        self.assertTrue(found("core/a.cc", 'srcs = ["b.cc"]'))
+        self.assertFalse(found("core/a.cc", 'srcs = ["a.cc"]'))
+        # A room without a BUILD file of its own is part of the package above it.
+        self.assertTrue(found("core/room/a.cc", 'srcs = ["a.cc"]'))
+        self.assertFalse(found("core/room/a.cc", 'srcs = ["room/a.cc"]'))
 
     def test_loose_ends(self) -> None:
         self.assertTrue(list(structure.text_violations(Path("a.h"), "// TO" + "DO: later")))
@@ -100,7 +106,7 @@ class StructureTest(unittest.TestCase):
 
     def test_code_of_a_page_that_is_nowhere_else(self) -> None:
         def found(line: str) -> list[str]:
-            page = f"```cpp\n// core/base/stopwatch.h\n{line}\n```\n"
+            page = f"```cpp\n// base/stopwatch.h\n{line}\n```\n"
             return list(structure.snippet_violations(Path("docs/a.md"), page))
 
         self.assertFalse(found("#ifndef CORE_BASE_STOPWATCH_H_"))

@@ -48,10 +48,15 @@ def cpp_violations(path: Path, text: str) -> Iterable[str]:
             yield f"{path}: nothing uses {name}"
 
 
-def build_violations(path: Path, build_text: str) -> Iterable[str]:
-    """A C++ file that no target of its folder names is never compiled."""
-    if f'"{path.name}"' not in build_text:
-        yield f"{path}: no target in {path.parent}/BUILD names it"
+def package_of(path: Path) -> Path:
+    """The folder of the Bazel package that a file belongs to: the nearest one with a BUILD file."""
+    return next(folder for folder in path.parents if (ROOT / folder / "BUILD").exists())
+
+
+def build_violations(path: Path, package: Path, build_text: str) -> Iterable[str]:
+    """A C++ file that no target of its package names is never compiled."""
+    if f'"{path.relative_to(package)}"' not in build_text:
+        yield f"{path}: no target in {package}/BUILD names it"
 
 
 def text_violations(path: Path, text: str) -> Iterable[str]:
@@ -84,8 +89,8 @@ def check() -> list[str]:
     found: list[str] = []
     for path in source_files(*CPP_SUFFIXES):
         found.extend(cpp_violations(path, read(path)))
-        build = ROOT / path.parent / "BUILD"
-        found.extend(build_violations(path, build.read_text() if build.exists() else ""))
+        package = package_of(path)
+        found.extend(build_violations(path, package, read(package / "BUILD")))
     for path in source_files(*CPP_SUFFIXES, ".bzl", ".md", ".proto", ".sh"):
         found.extend(text_violations(path, read(path)))
     for path in source_files(".md"):

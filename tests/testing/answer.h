@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/base/mutex.h"
+#include "base/mutex.h"
 #include "core/engine/types.h"
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace canopy::testing {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "core/base/mutex.h"
+#include "base/mutex.h"
 #include "core/engine/model_runner.h"
 #include "tests/testing/gate.h"
 

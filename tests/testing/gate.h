@@ -4,7 +4,7 @@
 #define TESTS_TESTING_GATE_H_
 
 #include "absl/base/thread_annotations.h"
-#include "core/base/mutex.h"
+#include "base/mutex.h"
 
 namespace canopy::testing {
 

@@ -1,0 +1,113 @@
+#include "base/memory_use.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace canopy {
+namespace {
+
+// v1 writes "no limit" as the largest multiple of a page.
+constexpr int64_t kNoLimit = int64_t{1} << 60;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The number in a file; 0 for none, "max", or what v1 writes for it.
+int64_t ReadNumber(const std::string& path) {
+  int64_t number = 0;
+  return absl::SimpleAtoi(ReadFile(path), &number) && number < kNoLimit ? number : 0;
+}
+
+// The value of `name` in lines of a name and a value.
+int64_t StatValue(absl::string_view stat, absl::string_view name) {
+  for (const absl::string_view line : absl::StrSplit(stat, '\n')) {
+    int64_t value = 0;
+    if (absl::StartsWith(line, absl::StrCat(name, " ")) &&
+        absl::SimpleAtoi(line.substr(name.size() + 1), &value)) {
+      return value;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+GroupMemory::GroupMemory(const std::string& root) {
+  // Lines as `4:memory:/pod/container`; v2's is `0::/pod/container`.
+  for (const absl::string_view line :
+       absl::StrSplit(ReadFile(absl::StrCat(root, "/proc/self/cgroup")), '\n')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() != 3) {
+      continue;
+    }
+    const std::string path(fields[2]);
+    if (fields[1].empty()) {
+      AddGroups(absl::StrCat(root, "/sys/fs/cgroup"), path, /*is_v2=*/true);
+    }
+    for (const absl::string_view controller : absl::StrSplit(fields[1], ',')) {
+      if (controller == "memory") {
+        AddGroups(absl::StrCat(root, "/sys/fs/cgroup/memory"), path, /*is_v2=*/false);
+      }
+    }
+  }
+}
+
+// A container may see its own group as the mount's root under a path that is the host's: groups
+// that are not there are passed over.
+void GroupMemory::AddGroups(const std::string& mount, const std::string& path, bool is_v2) {
+  std::string below = path == "/" ? "" : path;
+  while (true) {
+    const std::string folder = absl::StrCat(mount, below, "/");
+    Group group = {absl::StrCat(folder, is_v2 ? "memory.max" : "memory.limit_in_bytes"),
+                   absl::StrCat(folder, is_v2 ? "memory.current" : "memory.usage_in_bytes"),
+                   absl::StrCat(folder, "memory.stat"), is_v2 ? "" : "total_"};
+    if (access(group.limit_file.c_str(), R_OK) == 0) {
+      groups_.push_back(std::move(group));
+    }
+    if (below.empty()) {
+      return;
+    }
+    below.resize(below.rfind('/'));
+  }
+}
+
+MemoryUse GroupMemory::Read() const {
+  MemoryUse tightest;
+  for (const Group& group : groups_) {
+    // Limits may be changed while the process runs.
+    const int64_t limit = ReadNumber(group.limit_file);
+    if (limit == 0) {
+      continue;
+    }
+    const std::string stat = ReadFile(group.stat_file);
+    const int64_t used = ReadNumber(group.usage_file) -
+                         StatValue(stat, absl::StrCat(group.dropped_prefix, "inactive_file")) -
+                         StatValue(stat, absl::StrCat(group.dropped_prefix, "active_file"));
+    if (tightest.limit_bytes == 0 || limit - used < tightest.limit_bytes - tightest.used_bytes) {
+      tightest = {used, limit};
+    }
+  }
+  return tightest;
+}
+
+int64_t ResidentBytes() {
+  const std::vector<std::string> pages = absl::StrSplit(ReadFile("/proc/self/statm"), ' ');
+  int64_t resident = 0;
+  return pages.size() > 1 && absl::SimpleAtoi(pages[1], &resident)
+             ? resident * sysconf(_SC_PAGESIZE)
+             : 0;
+}
+
+}  // namespace canopy

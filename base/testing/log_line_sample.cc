@@ -1,0 +1,17 @@
+// Prints log lines in JSON: one for each line of standard input, whose hex digits are the bytes of
+// its only field.
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "base/logging.h"
+
+int main() {
+  for (std::string hex; std::getline(std::cin, hex);) {
+    const std::string line = canopy::FormatLogLine(canopy::LogFormat::kJson, "INFO", "sample",
+                                                   {{"value", absl::HexStringToBytes(hex)}});
+    std::puts(line.c_str());
+  }
+  return 0;
+}

@@ -1,0 +1,11 @@
+// The version of this server, as --version, GetModel and metrics show it.
+#ifndef BASE_VERSION_H_
+#define BASE_VERSION_H_
+
+namespace canopy::server {
+
+inline constexpr char kVersion[] = "0.1.0";
+
+}  // namespace canopy::server
+
+#endif  // BASE_VERSION_H_

@@ -1,0 +1,236 @@
+#include "base/whole_file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/base/attributes.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+
+namespace canopy {
+namespace {
+
+constexpr mode_t kNewFileMode = 0666;  // less the umask
+constexpr mode_t kModeBits = 07777;
+// Names of other processes, and of those that were killed, are skipped.
+constexpr int kMaxNames = 1'000;
+constexpr absl::Duration kLockPollInterval = absl::Milliseconds(10);
+
+absl::Status Failed(absl::string_view what, const std::string& path, int error) {
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " '", path, "'"));
+}
+
+std::string FolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+absl::Status WriteAll(int fd, absl::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t size = write(fd, text.data(), text.size());
+    if (size < 0 && errno == EAGAIN) {
+      // Another program may have made the inherited stdout non-blocking.
+      pollfd writable = {fd, POLLOUT, 0};
+      (void)poll(&writable, 1, -1);
+    } else if (size < 0 && errno != EINTR) {
+      return Failed("write", path, errno);
+    }
+    text.remove_prefix(size < 0 ? 0 : static_cast<size_t>(size));
+  }
+  return absl::OkStatus();
+}
+
+// A file of this call's own beside `path`.
+absl::StatusOr<std::pair<int, std::string>> CreateBeside(const std::string& path) {
+  static std::atomic<uint64_t> counter{0};
+  for (int i = 0; i < kMaxNames; ++i) {
+    std::string name = absl::StrCat(path, ".tmp.", getpid(), ".", counter.fetch_add(1));
+    const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode);
+    if (fd >= 0) {
+      return std::make_pair(fd, std::move(name));
+    }
+    if (errno != EEXIST) {
+      return Failed("write", path, errno);
+    }
+  }
+  return Failed("write", path, EEXIST);
+}
+
+// Brings a rename to the disk. Not all file systems can; the rename stands either way.
+void SyncFolder(const std::string& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) {
+    (void)fsync(fd);
+    close(fd);
+  }
+}
+
+absl::Status Replace(const std::string& path, std::optional<mode_t> mode, absl::string_view text) {
+  CANOPY_ASSIGN_OR_RETURN(const auto created, CreateBeside(path));
+  const auto& [fd, name] = created;
+  absl::Cleanup remove = [name = name] { unlink(name.c_str()); };
+  absl::Status status = WriteAll(fd, text, path);
+  if (status.ok() && mode.has_value() && fchmod(fd, *mode & kModeBits) != 0) {
+    status = Failed("write", path, errno);
+  }
+  if (status.ok() && fsync(fd) != 0) {
+    status = Failed("write", path, errno);
+  }
+  if (close(fd) != 0 && status.ok()) {
+    status = Failed("write", path, errno);
+  }
+  CANOPY_RETURN_IF_ERROR(status);
+  if (std::rename(name.c_str(), path.c_str()) != 0) {
+    return Failed("write", path, errno);
+  }
+  std::move(remove).Cancel();
+  SyncFolder(FolderOf(path));
+  return absl::OkStatus();
+}
+
+// Returns the number of the open descriptor that `path` names, or -1 if it names none.
+int DescriptorOf(absl::string_view path) {
+  if (path == "/dev/stdout") {
+    return STDOUT_FILENO;
+  }
+  if (path == "/dev/stderr") {
+    return STDERR_FILENO;
+  }
+  int fd = -1;
+  if (!absl::ConsumePrefix(&path, "/dev/fd/") && !absl::ConsumePrefix(&path, "/proc/self/fd/")) {
+    return -1;
+  }
+  return absl::SimpleAtoi(path, &fd) ? fd : -1;
+}
+
+// Appends `text` to what the open descriptor has written: opening the file behind it a second time
+// would start at offset 0 again.
+absl::Status WriteToDescriptor(int descriptor, const std::string& path, absl::string_view text) {
+  (void)std::fflush(stdout);
+  const int fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) {
+    return Failed("write", path, errno);
+  }
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  return WriteAll(fd, text, path);
+}
+
+absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
+  // With O_NONBLOCK a pipe without a reader is refused; what follows may wait for its reader.
+  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) {
+    return errno == ENXIO ? absl::UnavailableError(
+                                absl::StrCat("cannot write '", path, "': nobody reads the pipe"))
+                          : Failed("write", path, errno);
+  }
+  const absl::Cleanup close_it = [fd = fd] { close(fd); };
+  if (const int flags = fcntl(fd, F_GETFL); flags >= 0) {
+    (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+  }
+  return WriteAll(fd, text, path);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes) {
+  // Without O_NONBLOCK a pipe would block here until somebody writes to it.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) {
+    return Failed("open", path, errno);
+  }
+  const absl::Cleanup close_it = [fd = fd] { close(fd); };
+  struct stat info = {};
+  if (fstat(fd, &info) != 0) {
+    return Failed("read", path, errno);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat("'", path, "' is not a regular file"));
+  }
+  if (static_cast<uint64_t>(info.st_size) > max_bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", path, "': ", info.st_size, " bytes exceed the limit ", max_bytes));
+  }
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  size_t num_read = 0;
+  while (num_read < text.size()) {
+    const ssize_t size = read(fd, &text[num_read], text.size() - num_read);
+    if (size < 0 && errno != EINTR) {
+      return Failed("read", path, errno);
+    }
+    if (size == 0) {
+      break;  // It has become shorter.
+    }
+    num_read += size < 0 ? 0 : static_cast<size_t>(size);
+  }
+  text.resize(num_read);
+  return text;
+}
+
+absl::Status WriteWholeFile(const std::string& path, absl::string_view text) {
+  if (const int descriptor = DescriptorOf(path); descriptor >= 0) {
+    return WriteToDescriptor(descriptor, path, text);
+  }
+  struct stat found = {};
+  if (stat(path.c_str(), &found) != 0) {
+    if (errno != ENOENT) {
+      return Failed("write", path, errno);
+    }
+    // A link that leads nowhere gets its file as open would make it.
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    return Replace(error ? path : (std::filesystem::path(FolderOf(path)) / target).string(),
+                   std::nullopt, text);
+  }
+  std::error_code no_target;
+  const std::string target = std::filesystem::canonical(path, no_target).string();
+  // The target of a link below /proc may have no name any more.
+  if (!S_ISREG(found.st_mode) || no_target || absl::StartsWith(path, "/dev/fd/") ||
+      absl::StartsWith(path, "/proc/")) {
+    return WriteInPlace(path, text);
+  }
+  return Replace(target, found.st_mode, text);
+}
+
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Acquire(const std::string& path,
+                                                                absl::Duration timeout) {
+  const std::string folder = FolderOf(path);
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return Failed("lock", folder, errno);
+  }
+  auto lock = absl::WrapUnique(new FolderLock(fd));
+  for (absl::Duration waited; flock(fd, LOCK_EX | LOCK_NB) != 0; waited += kLockPollInterval) {
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      break;
+    }
+    if (waited >= timeout) {
+      return absl::DeadlineExceededError(absl::StrCat("cannot lock '", folder,
+                                                      "': another process has held it for ",
+                                                      absl::FormatDuration(timeout)));
+    }
+    absl::SleepFor(kLockPollInterval);
+  }
+  return lock;
+}
+
+FolderLock::~FolderLock() { close(fd_); }
+
+}  // namespace canopy

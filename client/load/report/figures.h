@@ -1,0 +1,31 @@
+// The numbers of a load test by name, as reports print them and thresholds refer to them.
+#ifndef CLIENT_LOAD_REPORT_FIGURES_H_
+#define CLIENT_LOAD_REPORT_FIGURES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "client/load/traffic/load_result.h"
+
+namespace canopy::client {
+
+struct Figure {
+  std::string name;  // With its unit: latency_p99_ms, requests_per_s.
+  double value = 0;
+};
+
+// Quantiles that are reported, and how names spell them.
+struct NamedQuantile {
+  const char* name;
+  double quantile;
+};
+inline constexpr NamedQuantile kQuantiles[] = {{"p50", 0.5},  {"p90", 0.9},     {"p95", 0.95},
+                                               {"p99", 0.99}, {"p99.9", 0.999}, {"max", 1}};
+
+// Every figure, in a fixed order; names never depend on the result.
+std::vector<Figure> FiguresOf(const LoadResult& result);
+
+}  // namespace canopy::client
+
+#endif  // CLIENT_LOAD_REPORT_FIGURES_H_

@@ -1,0 +1,82 @@
+#include "client/load/traffic/doomed_connection.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "grpcpp/create_channel_posix.h"
+#include "grpcpp/support/channel_arguments.h"
+
+namespace canopy::client {
+namespace {
+
+// A connected socket; -1 = none.
+int Connect(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  absl::string_view host = absl::string_view(address).substr(0, colon);
+  if (absl::ConsumePrefix(&host, "[")) {
+    absl::ConsumeSuffix(&host, "]");
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* addresses = nullptr;
+  if (colon == std::string::npos ||
+      getaddrinfo(std::string(host).c_str(), address.c_str() + colon + 1, &hints, &addresses) !=
+          0) {
+    return -1;
+  }
+  const absl::Cleanup free_addresses = [addresses] { freeaddrinfo(addresses); };
+  for (const addrinfo* entry = addresses; entry != nullptr; entry = entry->ai_next) {
+    const int fd = socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, entry->ai_addr, entry->ai_addrlen) == 0) {
+      return fd;
+    }
+    if (fd >= 0) {
+      close(fd);
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DoomedConnection>> DoomedConnection::Open(
+    const std::string& address) {
+  const int fd = Connect(address);
+  const int own_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own_fd < 0) {
+    if (fd >= 0) {
+      close(fd);
+    }
+    return absl::UnavailableError(absl::StrCat("cannot connect to ", address));
+  }
+  const int on = 1;
+  // Best effort: only latency depends on it.
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  auto channel = grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments);
+  return std::unique_ptr<DoomedConnection>(new DoomedConnection(own_fd, std::move(channel)));
+}
+
+DoomedConnection::DoomedConnection(int fd, std::shared_ptr<grpc::Channel> channel)
+    : fd_(fd), channel_(std::move(channel)) {}
+
+DoomedConnection::~DoomedConnection() {
+  Kill();
+  close(fd_);
+}
+
+void DoomedConnection::Kill() { (void)shutdown(fd_, SHUT_RDWR); }
+
+}  // namespace canopy::client

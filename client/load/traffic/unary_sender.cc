@@ -1,0 +1,147 @@
+#include "client/load/traffic/unary_sender.h"
+
+#include <thread>
+#include <utility>
+
+#include "client/call_deadline.h"
+#include "client/channel.h"
+#include "client/error_details.h"
+#include "client/load/traffic/doomed_connection.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+
+namespace canopy::client {
+namespace {
+
+constexpr char kScoreMethod[] = "/canopy.v1.Scorer/Score";
+
+}  // namespace
+
+// A call on its way.
+struct UnarySender::Attempt {
+  std::unique_ptr<LoadCall> call;
+  std::unique_ptr<DoomedConnection> doomed;
+  std::unique_ptr<grpc::GenericStub> doomed_stub;
+  std::unique_ptr<grpc::ClientContext> context;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  bool abandoned = false;  // Guarded by mutex_ while the call is abandonable.
+};
+
+// A completion queue, and the thread that empties it.
+struct UnarySender::Lane {
+  grpc::CompletionQueue queue;
+  v1::ScoreResponse answer;  // The thread's; kept for its memory.
+  std::thread thread;
+};
+
+UnarySender::UnarySender(SenderOptions options, SenderEvents events)
+    : options_(std::move(options)), events_(std::move(events)) {
+  for (const Target& target : options_.targets) {
+    ClientOptions client = options_.client;
+    client.target = target.address;
+    stubs_.emplace_back();
+    for (int i = 0; i < options_.connections; ++i) {
+      stubs_.back().push_back(std::make_unique<grpc::GenericStub>(OpenChannel(client)));
+    }
+  }
+  for (int i = 0; i < options_.lanes; ++i) {
+    lanes_.push_back(std::make_unique<Lane>());
+    lanes_.back()->thread =
+        std::thread([this, i, lane = lanes_.back().get()] { Complete(i, lane); });
+  }
+}
+
+UnarySender::~UnarySender() { Close(); }
+
+void UnarySender::Close() {
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (lane->thread.joinable()) {
+      lane->queue.Shutdown();
+      lane->thread.join();
+    }
+  }
+}
+
+void UnarySender::Send(std::unique_ptr<LoadCall> call) {
+  auto* attempt = new Attempt;  // Its tag, until its queue returns it.
+  const uint64_t lane = call->client < 0 ? call->id : static_cast<uint64_t>(call->client);
+  attempt->context = NewContext(options_);
+  attempt->context->set_deadline(DeadlineAfter(call->time_left));
+  attempt->call = std::move(call);
+  grpc::GenericStub* stub = OpenFor(attempt);
+  attempt->reader =
+      stub->PrepareUnaryCall(attempt->context.get(), kScoreMethod, RequestBytes(*attempt->call),
+                             &lanes_[lane % lanes_.size()]->queue);
+  if (attempt->call->wish != Fate::kAnswered) {
+    absl::MutexLock lock(&mutex_);
+    abandonable_.emplace(attempt->call->id, attempt);
+  }
+  attempt->reader->StartCall();
+  attempt->reader->Finish(&attempt->answer, &attempt->status, attempt);
+}
+
+// The connection to send on: one of the target's, or one to be cut. Where that cannot be made the
+// call takes its chance on a shared one, and fails there.
+grpc::GenericStub* UnarySender::OpenFor(Attempt* attempt) {
+  LoadCall& call = *attempt->call;
+  if (call.wish == Fate::kKilled) {
+    auto doomed = DoomedConnection::Open(options_.targets[call.target].address);
+    if (doomed.ok()) {
+      attempt->doomed = *std::move(doomed);
+      attempt->doomed_stub = std::make_unique<grpc::GenericStub>(attempt->doomed->channel());
+      return attempt->doomed_stub.get();
+    }
+    call.wish = Fate::kAnswered;
+  }
+  return stubs_[call.target][call.connection].get();
+}
+
+void UnarySender::Abandon(uint64_t id) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = abandonable_.find(id);
+  if (found == abandonable_.end()) {
+    return;  // It has ended.
+  }
+  Attempt& attempt = *found->second;
+  attempt.abandoned = true;
+  if (attempt.doomed != nullptr) {
+    attempt.doomed->Kill();
+  } else {
+    attempt.context->TryCancel();
+  }
+}
+
+void UnarySender::Complete(int index, Lane* lane) {
+  void* tag = nullptr;
+  bool ok = false;
+  while (lane->queue.Next(&tag, &ok)) {
+    End(index, lane, std::unique_ptr<Attempt>(static_cast<Attempt*>(tag)));
+  }
+}
+
+void UnarySender::End(int index, Lane* lane, std::unique_ptr<Attempt> attempt) {
+  CallEnd end;
+  if (attempt->call->wish != Fate::kAnswered) {
+    absl::MutexLock lock(&mutex_);
+    abandonable_.erase(attempt->call->id);
+    if (attempt->abandoned) {
+      end.given_up = attempt->call->wish;
+    }
+  }
+  if (!attempt->status.ok()) {
+    end.status = ToAbslStatus(attempt->status);
+  } else if (grpc::SerializationTraits<v1::ScoreResponse>::Deserialize(&attempt->answer,
+                                                                       &lane->answer)
+                 .ok()) {
+    end.answer = &lane->answer;
+  } else {
+    end.problem = "not a ScoreResponse";
+  }
+  std::unique_ptr<LoadCall> call = std::move(attempt->call);
+  attempt.reset();
+  events_.on_end(index, std::move(call), std::move(end));
+}
+
+}  // namespace canopy::client

@@ -1,0 +1,78 @@
+#include "client/load/traffic/victims.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace canopy::client {
+namespace {
+
+// A shell script in place of canopy_load.
+std::string Program(const std::string& name, const std::string& body) {
+  std::string path = ::testing::TempDir() + "/" + name;
+  std::ofstream(path) << "#!/bin/sh\n" << body;
+  EXPECT_EQ(std::system(("chmod +x " + path).c_str()), 0);
+  return path;
+}
+
+int CountLines(const std::string& path) {
+  std::ifstream file(path);
+  int lines = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++lines;
+  }
+  return lines;
+}
+
+TEST(VictimsTest, AreKilledAndReplacedUntilTheEnd) {
+  const std::string log = ::testing::TempDir() + "/lived";
+  // Lives until it is killed, since nobody writes.
+  const std::string fifo = ::testing::TempDir() + "/never";
+  ASSERT_EQ(std::system(("mkfifo " + fifo).c_str()), 0);
+  VictimOptions options;
+  options.program = Program("lives", "echo $* >> " + log + "; exec cat " + fifo + "\n");
+  options.arguments = {"--shapes=tiny"};
+  options.count = 3;
+  options.life = absl::Milliseconds(200);
+  Victims victims(options);
+  while (CountLines(log) < 12) {
+    std::this_thread::yield();
+  }
+  const VictimCounts counts = victims.Stop();
+  EXPECT_EQ(counts.ended, 0);
+  EXPECT_GE(counts.killed, 12);
+  EXPECT_EQ(victims.Stop().killed, counts.killed);
+  std::ifstream lines(log);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line.find("--shapes=tiny --seed="), 0) << line;
+  EXPECT_NE(line.find(" --rpc=s"), std::string::npos) << line;
+}
+
+TEST(VictimsTest, ThoseThatEndByThemselvesAreTold) {
+  VictimOptions options;
+  options.program = Program("ends", "exit 5\n");
+  options.count = 1;
+  options.life = absl::Seconds(2);
+  // Some are killed before they have ended.
+  VictimCounts counts;
+  while (counts.ended == 0) {
+    Victims victims(options);
+    while (std::system("true") != 0) {
+    }
+    counts = victims.Stop();
+  }
+  EXPECT_EQ(counts.last_exit_code, 5);
+  options.program = "/nonexistent/program";
+  counts = VictimCounts();
+  while (counts.ended == 0) {
+    counts = Victims(options).Stop();
+  }
+  EXPECT_EQ(counts.last_exit_code, 127);
+}
+
+}  // namespace
+}  // namespace canopy::client

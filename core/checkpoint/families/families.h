@@ -1,0 +1,22 @@
+// All families that Canopy knows: a new one is declared here and listed in families.cc.
+#ifndef CORE_CHECKPOINT_FAMILIES_FAMILIES_H_
+#define CORE_CHECKPOINT_FAMILIES_FAMILIES_H_
+
+#include <vector>
+
+#include "core/checkpoint/families/family.h"
+
+namespace canopy {
+
+Family LlamaFamily();
+Family MistralFamily();
+Family Qwen2Family();
+Family Qwen3Family();
+Family Qwen3MoeFamily();
+
+// In alphabetical order of model_type.
+const std::vector<Family>& AllFamilies();
+
+}  // namespace canopy
+
+#endif  // CORE_CHECKPOINT_FAMILIES_FAMILIES_H_

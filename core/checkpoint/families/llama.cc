@@ -1,0 +1,17 @@
+// Llama 2 and 3: the plain decoder. From 3.1 on with the "llama3" rotary scaling. Llama 1 and 2
+// were published before there was a key `rope_theta`, and mean 10,000.
+#include "core/checkpoint/families/families.h"
+
+namespace canopy {
+
+Family LlamaFamily() {
+  Family family;
+  family.model_type = "llama";
+  family.class_prefix = "Llama";
+  family.default_kv_heads = true;
+  family.default_rope_theta = 10000.0;
+  family.attention_bias = AttentionBias::kConfigured;
+  return family;
+}
+
+}  // namespace canopy

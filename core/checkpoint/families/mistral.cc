@@ -1,0 +1,14 @@
+// Mistral: Llama without biases, in the first version with a sliding window in every layer.
+#include "core/checkpoint/families/families.h"
+
+namespace canopy {
+
+Family MistralFamily() {
+  Family family;
+  family.model_type = "mistral";
+  family.class_prefix = "Mistral";
+  family.sliding_windows = SlidingWindows::kAllLayers;
+  return family;
+}
+
+}  // namespace canopy

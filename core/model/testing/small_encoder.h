@@ -1,0 +1,34 @@
+// A small encoder with synthetic weights, and what tests of encoders do with one.
+#ifndef CORE_MODEL_TESTING_SMALL_ENCODER_H_
+#define CORE_MODEL_TESTING_SMALL_ENCODER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "core/model/tree_encoder.h"
+#include "core/tree/path_batch.h"
+#include "core/tree/route.h"
+#include "core/tree/tree_plan.h"
+
+namespace canopy {
+
+inline constexpr int64_t kSmallHidden = 24;
+inline constexpr int64_t kSmallVocab = 29;
+
+// Weights are twenty times as large as synthetic ones, so that layers matter. The embedding of
+// `nan_token` is NaN, unless it is -1. One LibTorch thread from here on.
+std::unique_ptr<TreeEncoder> MakeSmallEncoder(int64_t nan_token = -1);
+
+// The only part of the batch's plan.
+TreePlan PlanOf(const std::shared_ptr<const PathBatch>& batch, Backend backend,
+                Packing packing = Packing::kAuto);
+
+// Endpoint vectors in the order of the request's paths.
+at::Tensor EncodeInRequestOrder(const TreeEncoder& encoder, const TreePlan& plan);
+
+// The largest relative error of a row, by the 2-norm.
+double LargestRelativeError(const at::Tensor& actual, const at::Tensor& expected);
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_TESTING_SMALL_ENCODER_H_

@@ -1,0 +1,306 @@
+#include "core/runtime/part_heads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ATen/ops/cat.h"
+#include "ATen/ops/from_blob.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "core/ops/index_upload.h"
+#include "core/scoring/vectors.h"
+
+namespace canopy {
+namespace {
+
+at::ScalarType ScalarTypeOf(VectorType type) {
+  switch (type) {
+    case VectorType::kBFloat16:
+      return at::kBFloat16;
+    case VectorType::kFloat16:
+      return at::kHalf;
+    case VectorType::kFloat32:
+      break;
+  }
+  return at::kFloat;
+}
+
+// Device tensors that come to the host in one copy and are then taken in the order in which they
+// were added.
+class Download {
+ public:
+  // An undefined tensor is taken as nothing.
+  void Add(const at::Tensor& tensor) {
+    if (tensor.defined()) {
+      parts_.push_back(tensor.contiguous().view(-1).view(at::kByte));
+    }
+    sizes_.push_back(tensor.defined() ? parts_.back().numel() : 0);
+  }
+
+  void Copy() {
+    bytes_ = CopyToHost(at::cat(parts_));
+    parts_.clear();
+  }
+
+  // Container: std::vector of a number, or std::string.
+  template <typename Container>
+  void Take(Container* target) {
+    const auto size = static_cast<size_t>(sizes_[next_++]);
+    target->resize(size / sizeof(typename Container::value_type));
+    std::memcpy(target->data(), bytes_.const_data_ptr<uint8_t>() + offset_, size);
+    offset_ += size;
+  }
+
+ private:
+  std::vector<at::Tensor> parts_;
+  std::vector<int64_t> sizes_;
+  at::Tensor bytes_;
+  size_t next_ = 0;
+  size_t offset_ = 0;
+};
+
+// What `index` says of the elements, `width` values each.
+template <typename T>
+std::vector<T> Expand(const std::vector<T>& elements, const std::vector<int32_t>& index,
+                      size_t width) {
+  std::vector<T> expanded(elements.empty() ? 0 : index.size() * width);
+  for (size_t entry = 0; entry < index.size() && !elements.empty(); ++entry) {
+    std::copy_n(elements.begin() + static_cast<std::ptrdiff_t>(index[entry] * width), width,
+                expanded.begin() + static_cast<std::ptrdiff_t>(entry * width));
+  }
+  return expanded;
+}
+
+bool AllFinite(absl::Span<const float> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return std::isfinite(value); });
+}
+
+// Whether the answer can hold the values and their sum, which it gives as a float.
+bool SumIsFinite(absl::Span<const float> values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return std::abs(sum) <= std::numeric_limits<float>::max();
+}
+
+// Adds `output` to the set of each path that has entries in `list` and fails `test`. The list has
+// an equal number of values for each entry.
+void MarkLists(const TokenEntries& entries, const std::vector<float>& list, OutputSet output,
+               bool (*test)(absl::Span<const float>), std::vector<OutputSet>* unscored) {
+  if (list.empty()) {
+    return;
+  }
+  const size_t width = list.size() / static_cast<size_t>(entries.size());
+  for (size_t path = 0; path < unscored->size(); ++path) {
+    const auto begin = static_cast<size_t>(entries.offsets[path]);
+    const auto end = static_cast<size_t>(entries.offsets[path + 1]);
+    if (!test(absl::MakeConstSpan(list).subspan(begin * width, (end - begin) * width))) {
+      (*unscored)[path] |= output;
+    }
+  }
+}
+
+// The same for outputs of one row a path; `finite_rows` is empty when the output was not asked for.
+void MarkRows(const std::vector<uint8_t>& finite_rows, OutputSet output,
+              std::vector<OutputSet>* unscored) {
+  for (size_t path = 0; path < finite_rows.size(); ++path) {
+    (*unscored)[path] |= finite_rows[path] != 0 ? 0 : output;
+  }
+}
+
+void MarkTokens(const TokenOutputs& tokens, std::vector<OutputSet>* unscored) {
+  const auto mark = [&](const std::vector<float>& list, OutputSet output) {
+    MarkLists(tokens.entries, list, output, AllFinite, unscored);
+  };
+  mark(tokens.logprobs, kLogprobsOutput);
+  MarkLists(tokens.entries, tokens.logprobs, kLogprobsOutput, SumIsFinite, unscored);
+  mark(tokens.entropy, kEntropyOutput);
+  mark(tokens.min_logit, kVocabRangeOutput);
+  mark(tokens.max_logit, kVocabRangeOutput);
+  mark(tokens.top_logprobs, kTopLogprobsOutput);
+}
+
+// Clears `finite` for each path that reads a row of hidden states that is not finite. `index` maps
+// entries to `rows`, and these to rows of hidden states.
+void ClearByRows(const TokenEntries& entries, const std::vector<int32_t>& index,
+                 const std::vector<int32_t>& rows, const std::vector<uint8_t>& finite_rows,
+                 std::vector<uint8_t>* finite) {
+  for (size_t path = 0; path < finite->size(); ++path) {
+    for (int64_t entry = entries.offsets[path]; entry < entries.offsets[path + 1]; ++entry) {
+      (*finite)[path] &= finite_rows[rows[index[static_cast<size_t>(entry)]]];
+    }
+  }
+}
+
+// PartOutput::inner_finite.
+std::vector<uint8_t> InnerFinite(const PartHidden& part, const std::vector<uint8_t>& finite_rows) {
+  if (std::find(finite_rows.begin(), finite_rows.end(), 0) == finite_rows.end()) {
+    return {};
+  }
+  std::vector<uint8_t> finite(static_cast<size_t>(part.num_paths), 1);
+  if (part.rows.distributions.has_value()) {
+    const DistributionReads& reads = *part.rows.distributions;
+    ClearByRows(reads.entries, reads.entry_distribution, reads.rows, finite_rows, &finite);
+  }
+  if (part.rows.values.has_value()) {
+    const ValueReads& reads = *part.rows.values;
+    ClearByRows(reads.entries, reads.entry_token, reads.rows, finite_rows, &finite);
+  }
+  return finite;
+}
+
+void AddDistributions(const DistributionResults& results, Download* download) {
+  for (const at::Tensor& tensor : {results.logprobs, results.entropy, results.min_logit,
+                                   results.max_logit, results.top_ids, results.top_logprobs}) {
+    download->Add(tensor);
+  }
+}
+
+// In the order of AddDistributions. Every path that reads a distribution gets its results.
+TokenOutputs TakeTokens(const DistributionReads& reads, int32_t num_top, Download* download) {
+  std::vector<float> logprobs;
+  std::vector<float> entropy;
+  std::vector<float> min_logit;
+  std::vector<float> max_logit;
+  std::vector<int32_t> top_ids;
+  std::vector<float> top_logprobs;
+  download->Take(&logprobs);
+  download->Take(&entropy);
+  download->Take(&min_logit);
+  download->Take(&max_logit);
+  download->Take(&top_ids);
+  download->Take(&top_logprobs);
+  const auto width = static_cast<size_t>(num_top);
+  TokenOutputs tokens;
+  tokens.entries = reads.entries;
+  tokens.logprobs = Expand(logprobs, reads.entry_target, 1);
+  tokens.entropy = Expand(entropy, reads.entry_distribution, 1);
+  tokens.min_logit = Expand(min_logit, reads.entry_distribution, 1);
+  tokens.max_logit = Expand(max_logit, reads.entry_distribution, 1);
+  tokens.top_ids = Expand(top_ids, reads.entry_distribution, width);
+  tokens.top_logprobs = Expand(top_logprobs, reads.entry_distribution, width);
+  return tokens;
+}
+
+ValueOutputs TakeValues(const ValueReads& reads, Download* download) {
+  std::vector<float> token_values;
+  download->Take(&token_values);
+  ValueOutputs values;
+  values.entries = reads.entries;
+  values.values = Expand(token_values, reads.entry_token, 1);
+  return values;
+}
+
+DistributionOptions OptionsOf(const OutputSelection& outputs) {
+  DistributionOptions options;
+  options.logprobs = outputs.token_logprobs;
+  options.entropy = outputs.entropy;
+  options.vocab_range = outputs.vocab_range;
+  options.top_logprobs = outputs.top_logprobs;
+  options.temperature = outputs.temperature;
+  return options;
+}
+
+// The reward head's value of each token, [tokens, 1].
+at::Tensor TokenValues(const RewardHead& head, const at::Tensor& hidden, const ValueReads& reads) {
+  // LibTorch has no read-only tensors; this one is only read.
+  const at::Tensor rows =
+      at::from_blob(const_cast<int32_t*>(reads.rows.data()),
+                    {static_cast<int64_t>(reads.rows.size())}, at::TensorOptions().dtype(at::kInt));
+  return head.Score(hidden.index_select(0, rows.to(hidden.device())));
+}
+
+}  // namespace
+
+absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model) {
+  const bool is_decision = model.score_head == ScoreHead::kDecision;
+  if (outputs.scores && (model.num_labels == 0 || is_decision)) {
+    return absl::InvalidArgumentError(absl::StrCat(model.name, " has no scoring head",
+                                                   is_decision ? " over single candidates" : ""));
+  }
+  if (outputs.distributions() && !model.has_lm_head) {
+    return absl::InvalidArgumentError(absl::StrCat(model.name, " has no language-model head"));
+  }
+  if (outputs.values && !model.has_value_head) {
+    return absl::InvalidArgumentError(absl::StrCat(model.name, " has no head of one label"));
+  }
+  if (outputs.top_logprobs < 0 || outputs.top_logprobs > model.vocab_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("top_logprobs ", outputs.top_logprobs, " is outside 0 .. ", model.vocab_size));
+  }
+  return absl::OkStatus();
+}
+
+PartOutput ComputeOutputs(const ModelHeads& heads, const PartHidden& part,
+                          const OutputSelection& outputs) {
+  const at::Tensor endpoints = part.hidden.narrow(0, 0, part.num_paths);
+  // Hidden states and outputs are checked apart, because they fail for different reasons. A hidden
+  // state may have caught its NaN from another path of the forest, so its question runs again path
+  // by path. An output that is not finite although its hidden state is overflowed in its own head
+  // or in float16: each of the heads below reads one row at a time, so the same row would give the
+  // same result again, and no other path is to blame. The decision head does read several rows; it
+  // leaves out the candidates that overflow in it (core/scoring/set_head.h).
+  const at::Tensor finite_rows = FiniteRows(part.hidden);
+  at::Tensor scores;
+  at::Tensor finite_scores;
+  if (outputs.scores) {
+    scores = heads.reranker.has_value() ? heads.reranker->Score(endpoints)
+                                        : heads.reward->Score(endpoints);
+    finite_scores = FiniteRows(scores);
+  }
+  at::Tensor vectors;
+  at::Tensor finite_vectors;
+  if (outputs.vectors) {
+    vectors = EndpointVectors(endpoints, ScalarTypeOf(outputs.vector_type), outputs.normalize);
+    finite_vectors = FiniteRows(vectors);
+  }
+  at::Tensor raw_endpoints;
+  if (outputs.endpoints) {
+    raw_endpoints = endpoints.to(at::kFloat);
+  }
+  Download download;
+  for (const at::Tensor& tensor :
+       {finite_rows, finite_scores, finite_vectors, scores, raw_endpoints, vectors}) {
+    download.Add(tensor);
+  }
+  if (part.rows.values.has_value()) {
+    download.Add(TokenValues(*heads.reward, part.hidden, *part.rows.values));
+  }
+  if (part.rows.distributions.has_value()) {
+    AddDistributions(
+        heads.language_model->Read(part.hidden, *part.rows.distributions, OptionsOf(outputs)),
+        &download);
+  }
+  download.Copy();
+
+  PartOutput output;
+  std::vector<uint8_t> finite;
+  download.Take(&finite);
+  output.inner_finite = InnerFinite(part, finite);
+  output.finite.assign(finite.begin(), finite.begin() + part.num_paths);
+  output.unscored.assign(output.finite.size(), 0);
+  download.Take(&finite);
+  MarkRows(finite, kScoresOutput, &output.unscored);
+  download.Take(&finite);
+  MarkRows(finite, kVectorsOutput, &output.unscored);
+  download.Take(&output.scores);
+  download.Take(&output.endpoints);
+  download.Take(&output.vectors);
+  if (part.rows.values.has_value()) {
+    output.values = TakeValues(*part.rows.values, &download);
+    MarkLists(output.values.entries, output.values.values, kValuesOutput, AllFinite,
+              &output.unscored);
+  }
+  if (part.rows.distributions.has_value()) {
+    output.tokens = TakeTokens(*part.rows.distributions, outputs.top_logprobs, &download);
+    MarkTokens(output.tokens, &output.unscored);
+  }
+  return output;
+}
+
+}  // namespace canopy

@@ -1,0 +1,19 @@
+// The form of tree attention for every device of compute capability 8.0 and newer, for
+// tree_attention.cu alone.
+#ifndef KERNELS_ATTENTION_TREE_ATTENTION_PORTABLE_H_
+#define KERNELS_ATTENTION_TREE_ATTENTION_PORTABLE_H_
+
+#include "cuda_runtime_api.h"
+#include "kernels/attention/tree_attention.h"
+
+namespace canopy::kernels {
+
+// Once a device, before the first launch.
+cudaError_t InitTreeAttentionPortable();
+
+// As LaunchTreeAttention, for the instance kPortable.
+cudaError_t LaunchTreeAttentionPortable(const TreeAttentionParams& params, cudaStream_t stream);
+
+}  // namespace canopy::kernels
+
+#endif  // KERNELS_ATTENTION_TREE_ATTENTION_PORTABLE_H_

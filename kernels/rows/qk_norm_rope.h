@@ -1,0 +1,42 @@
+// What happens to queries and keys between their projection and attention: RMS norm of each head
+// in models that have it, then rotary embedding by position id.
+#ifndef KERNELS_ROWS_QK_NORM_ROPE_H_
+#define KERNELS_ROWS_QK_NORM_ROPE_H_
+
+#include <cstdint>
+
+#include "cuda_runtime_api.h"
+#include "kernels/primitives/data_type.h"
+
+namespace canopy::kernels {
+
+// Works in place. Heads of a token are dense and follow each other; token strides are in elements
+// and, like the pointers, multiples of 16 bytes. Arithmetic is float32; results are rounded once.
+struct QkNormRopeParams {
+  // Inputs and outputs.
+  void* q = nullptr;  // [tokens, query heads, head_dim]
+  void* k = nullptr;  // [tokens, kv heads, head_dim]
+  // Inputs.
+  const void* q_weight = nullptr;              // [head_dim], of the data type; null, as k_weight,
+                                               // for rotary embedding alone
+  const void* k_weight = nullptr;              // [head_dim]
+  const int32_t* position_ids = nullptr;       // [tokens]
+  const float* inverse_frequencies = nullptr;  // [head_dim / 2]; pair (i, i + head_dim / 2) turns
+                                               // by position x inverse_frequencies[i]
+  int64_t q_token_stride = 0;
+  int64_t k_token_stride = 0;
+  // Sizes.
+  int32_t num_tokens = 0;
+  int32_t num_query_heads = 0;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;  // 64 or 128
+  float epsilon = 0;
+  DataType data_type = DataType::kBFloat16;
+};
+// cudaErrorInvalidValue for another head_dim or one weight without the other. No tokens: nothing to
+// do.
+cudaError_t LaunchQkNormRope(const QkNormRopeParams& params, cudaStream_t stream);
+
+}  // namespace canopy::kernels
+
+#endif  // KERNELS_ROWS_QK_NORM_ROPE_H_

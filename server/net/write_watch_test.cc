@@ -1,0 +1,197 @@
+#include "server/net/write_watch.h"
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "gtest/gtest.h"
+
+namespace canopy::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Counts, and can be waited for.
+class Counter {
+ public:
+  void Add() {
+    MutexLock lock(&mutex_);
+    ++count_;
+  }
+  void Await(int count) {
+    MutexLock lock(&mutex_);
+    const auto reached = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return count_ >= count; };
+    mutex_.Await(Condition(&reached));
+  }
+  int count() {
+    MutexLock lock(&mutex_);
+    return count_;
+  }
+
+ private:
+  Mutex mutex_;
+  int count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+TEST(WriteWatchTest, CutsAWriteThatIsNotTakenOnce) {
+  Counter counted;
+  WriteWatch watch(absl::Milliseconds(1), [&] { counted.Add(); });
+  Counter cuts;
+  WriteWatch::Writer stalled(&watch, [&] { cuts.Add(); });
+  stalled.Started();
+  counted.Await(1);
+  EXPECT_EQ(cuts.count(), 1);
+  stalled.Done();
+  // Its next write has a time of its own.
+  stalled.Started();
+  counted.Await(2);
+  EXPECT_EQ(cuts.count(), 2);
+}
+
+TEST(WriteWatchTest, LeavesAloneWhatIsTakenInTime) {
+  Counter counted;
+  WriteWatch watch(absl::Hours(1), [&] { counted.Add(); });
+  WriteWatch::Writer writer(&watch, [] { FAIL() << "cut within its hour"; });
+  for (int i = 0; i < 100; ++i) {
+    writer.Started();
+    writer.Done();
+  }
+  writer.Done();
+  EXPECT_EQ(counted.count(), 0);
+}
+
+TEST(WriteWatchTest, ATimeoutBeyondTheClockNeverCuts) {
+  for (const absl::Duration timeout : {absl::Hours(99'999'999), absl::InfiniteDuration()}) {
+    Counter cuts;
+    WriteWatch watch(timeout, [&] { cuts.Add(); });
+    WriteWatch::Writer writer(&watch, [] { FAIL() << "cut"; });
+    // A timeout that overflows is due at once: the alarm would ring before a later, short one.
+    writer.Started();
+    Counter later;
+    Alarm alarm([&] { later.Add(); });
+    alarm.SetAt(Clock::now() + std::chrono::milliseconds(20));
+    later.Await(1);
+    EXPECT_EQ(cuts.count(), 0);
+  }
+}
+
+// What was taken in time, and what is gone, is not cut when a later write's time comes.
+TEST(WriteWatchTest, WritersMayGoWhileTheyWrite) {
+  constexpr auto kTimeout = std::chrono::milliseconds(100);
+  bool in_time = false;
+  while (!in_time) {
+    Counter counted;
+    WriteWatch watch(absl::FromChrono(kTimeout), [&] { counted.Add(); });
+    Counter cuts;
+    Counter other_cuts;
+    const auto begin = Clock::now();
+    WriteWatch::Writer taken(&watch, [&] { other_cuts.Add(); });
+    taken.Started();
+    taken.Done();
+    for (int i = 0; i < 100; ++i) {
+      WriteWatch::Writer gone(&watch, [&] { other_cuts.Add(); });
+      gone.Started();
+    }
+    // On a machine that stood still meanwhile, some were rightly cut.
+    in_time = Clock::now() - begin < kTimeout;
+    WriteWatch::Writer last(&watch, [&] { cuts.Add(); });
+    last.Started();
+    counted.Await(other_cuts.count() + 1);
+    EXPECT_EQ(cuts.count(), 1);
+    if (in_time) {
+      EXPECT_EQ(other_cuts.count(), 0);
+      EXPECT_EQ(counted.count(), 1);
+    }
+  }
+}
+
+TEST(WriteWatchTest, EachIsCutInTurnAndNotBeforeItsTime) {
+  constexpr auto kTimeout = std::chrono::milliseconds(30);
+  constexpr int kWriters = 20;
+  Counter counted;
+  std::vector<int> order;  // the watch's thread fills it
+  std::vector<Clock::time_point> cut_at(kWriters);
+  WriteWatch watch(absl::FromChrono(kTimeout), [&] { counted.Add(); });
+  std::vector<std::unique_ptr<WriteWatch::Writer>> writers;
+  std::vector<Clock::time_point> started_at;
+  for (int i = 0; i < kWriters; ++i) {
+    writers.push_back(std::make_unique<WriteWatch::Writer>(&watch, [&, i] {
+      order.push_back(i);
+      cut_at[i] = Clock::now();
+    }));
+    // Apart, so that they are due one after the other.
+    while (!started_at.empty() && Clock::now() < started_at.back() + kTimeout / 10) {
+      std::this_thread::yield();
+    }
+    started_at.push_back(Clock::now());
+    writers.back()->Started();
+  }
+  counted.Await(kWriters);
+  for (int i = 0; i < kWriters; ++i) {
+    EXPECT_EQ(order[i], i);
+    EXPECT_GE(cut_at[i] - started_at[i], kTimeout) << i;
+  }
+}
+
+TEST(WriteWatchTest, TheWritesOfOthersDoNotPutOffACut) {
+  // Long enough that no pause of this thread takes as long.
+  constexpr auto kTimeout = std::chrono::milliseconds(300);
+  constexpr auto kGiveUp = std::chrono::seconds(6);
+  Counter cuts;
+  WriteWatch watch(absl::FromChrono(kTimeout), [] {});
+  WriteWatch::Writer stalled(&watch, [&] { cuts.Add(); });
+  WriteWatch::Writer lively(&watch, [] {});
+  stalled.Started();
+  const auto begin = Clock::now();
+  while (cuts.count() == 0 && Clock::now() < begin + kGiveUp) {
+    lively.Started();
+    lively.Done();
+  }
+  EXPECT_EQ(cuts.count(), 1);
+}
+
+TEST(WriteWatchTest, ManyThreadsCutEachStalledWriterOnce) {
+  constexpr int kThreads = 4;
+  constexpr int kWriters = 500;
+  Counter counted;
+  WriteWatch watch(absl::Milliseconds(1), [&] { counted.Add(); });
+  Counter cuts;
+  std::vector<std::vector<std::unique_ptr<WriteWatch::Writer>>> writers(kThreads);
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < kWriters; ++i) {
+        writers[thread].push_back(
+            std::make_unique<WriteWatch::Writer>(&watch, [&] { cuts.Add(); }));
+        writers[thread].back()->Started();
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  counted.Await(kThreads * kWriters);
+  EXPECT_EQ(cuts.count(), kThreads * kWriters);
+}
+
+TEST(WriteWatchTest, ZeroIsForever) {
+  WriteWatch watch(absl::ZeroDuration(), [] { FAIL(); });
+  WriteWatch::Writer writer(&watch, [] { FAIL(); });
+  writer.Started();
+  // As long as it takes another to be cut, and then some.
+  Counter counted;
+  WriteWatch other_watch(absl::Milliseconds(1), [&] { counted.Add(); });
+  WriteWatch::Writer other(&other_watch, [] {});
+  for (int cut = 1; cut <= 20; ++cut) {
+    other.Started();
+    counted.Await(cut);
+  }
+}
+
+}  // namespace
+}  // namespace canopy::server

@@ -1,9 +1,0 @@
-// Prints docs/METRICS.md.
-#include <cstdio>
-
-#include "server/metric_table.h"
-
-int main() {
-  std::fputs(canopy::server::MetricsPage().c_str(), stdout);
-  return 0;
-}

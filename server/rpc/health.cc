@@ -1,0 +1,40 @@
+#include "server/rpc/health.h"
+
+#include "grpcpp/health_check_service_interface.h"
+
+namespace canopy::server {
+namespace {
+
+constexpr char kReadiness[] = "canopy.v1.Scorer";
+
+}  // namespace
+
+void Health::Enable() { grpc::EnableDefaultHealthCheckService(true); }
+
+void Health::Add(grpc::Server* server) {
+  absl::MutexLock lock(&mutex_);
+  servers_.push_back(server);
+  Publish();
+}
+
+void Health::SetReady(bool ready) {
+  absl::MutexLock lock(&mutex_);
+  ready_ = ready;
+  Publish();
+}
+
+void Health::SetDead() {
+  absl::MutexLock lock(&mutex_);
+  live_ = false;
+  Publish();
+}
+
+void Health::Publish() {
+  for (grpc::Server* server : servers_) {
+    grpc::HealthCheckServiceInterface* service = server->GetHealthCheckService();
+    service->SetServingStatus("", live_);
+    service->SetServingStatus(kReadiness, live_ && ready_);
+  }
+}
+
+}  // namespace canopy::server

@@ -1,0 +1,62 @@
+// Builds a gRPC server on one plaintext address, with the settings that all our listeners share.
+#ifndef SERVER_RPC_LISTENER_H_
+#define SERVER_RPC_LISTENER_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/generic/async_generic_service.h"
+#include "grpcpp/impl/service_type.h"
+#include "grpcpp/server.h"
+#include "server/net/connection_acceptor.h"
+
+namespace canopy::server {
+
+struct ListenerOptions {
+  std::string address;             // HOST:PORT; port 0 = any free one
+  int max_request_bytes = 0;       // of one message; larger ones are gRPC's RESOURCE_EXHAUSTED
+  int max_concurrent_streams = 0;  // calls in flight of one connection
+  bool reflection = false;
+  std::function<void()> connection_refused;  // called for each; may be null
+  // Text of the UNIMPLEMENTED that calls of other services get; '' = gRPC's, which is empty.
+  std::string other_services;
+};
+
+// Answers every call with UNIMPLEMENTED and one text.
+class OtherServices final : public grpc::CallbackGenericService {
+ public:
+  explicit OtherServices(std::string text) : text_(std::move(text)) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override;
+
+ private:
+  const std::string text_;
+};
+
+// Destroyed from the last member to the first, as gRPC wants it.
+struct Listener {
+  // Null where gRPC answers calls of other services.
+  std::unique_ptr<OtherServices> other_services;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<ConnectionAcceptor> acceptor;
+
+  // HOST:PORT with the bound port; '' = not started.
+  std::string address() const { return acceptor == nullptr ? "" : acceptor->address(); }
+  // Takes no more connections and ends those that are open, which cancels calls that are still in
+  // flight, at `deadline` at the latest. Returns when all calls have ended.
+  void Shutdown(std::chrono::steady_clock::time_point deadline);
+};
+
+// Starts to answer calls to `service` (not owned, null = none) and to the health service. Without a
+// service, `other_services` must be set, since gRPC starts no server without one. UNAVAILABLE when
+// the address cannot be bound.
+absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Service* service);
+
+}  // namespace canopy::server
+
+#endif  // SERVER_RPC_LISTENER_H_

@@ -1,0 +1,51 @@
+// canopy.v1.Scorer: bytes in, checked job to the engine, bytes out.
+//
+//   Score, and each request of a ScoreStream (stream_call):
+//            gRPC thread decodes and submits -> engine runs -> completion thread encodes and
+//            finishes the call
+//   Explain: gRPC thread decodes -> explain thread plans, draws and finishes the call
+//
+// Requests are taken as bytes (gRPC's raw methods), so that limits are enforced before memory is
+// taken, and malformed bytes get an answer of ours.
+#ifndef SERVER_RPC_SCORE_SERVICE_H_
+#define SERVER_RPC_SCORE_SERVICE_H_
+
+#include "canopy/v1/scorer.grpc.pb.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/rpc/service_context.h"
+
+namespace canopy::server {
+
+using ScorerCallbacks =
+    v1::Scorer::WithRawCallbackMethod_Score<v1::Scorer::WithRawCallbackMethod_ScoreStream<
+        v1::Scorer::WithRawCallbackMethod_Explain<v1::Scorer::WithRawCallbackMethod_GetModel<
+            v1::Scorer::WithRawCallbackMethod_ListModels<v1::Scorer::Service>>>>>;
+
+// Thread-safe. Outlives the gRPC server that it is registered with; `context` outlives it.
+class ScoreService final : public ScorerCallbacks {
+ public:
+  explicit ScoreService(ServiceContext* context) : context_(*context) {}
+
+  grpc::ServerUnaryReactor* Score(grpc::CallbackServerContext* call,
+                                  const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ScoreStream(
+      grpc::CallbackServerContext* call) override;
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* call,
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* call,
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* call,
+                                       const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
+
+ private:
+  ServiceContext& context_;
+};
+
+}  // namespace canopy::server
+
+#endif  // SERVER_RPC_SCORE_SERVICE_H_

@@ -1,0 +1,111 @@
+#include "server/rpc/score_work.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "server/rpc/model_lookup.h"
+#include "server/wire/output_checks.h"
+#include "server/wire/pad_ending.h"
+
+namespace canopy::server {
+namespace {
+
+// What reading a message takes at most, for each of its bytes.
+constexpr int64_t kReadBytesPerByte = 8;
+// Trie, grid and index arrays of a plan, for each token as it was sent.
+constexpr int64_t kPlanBytesPerToken = 40;
+// A score, a flag, ids and messages of a candidate.
+constexpr int64_t kAnswerBytesPerPath = 128;
+
+// Host memory that a request and its answer take until that is encoded.
+int64_t HostBytes(const grpc::Slice& message, const ScoreJob& job, const ModelInfo& model) {
+  const PathBatch& batch = *job.batch;
+  const auto tokens = static_cast<int64_t>(batch.tokens.size());
+  return static_cast<int64_t>(message.size()) +
+         tokens * (kPlanBytesPerToken + static_cast<int64_t>(sizeof(int32_t))) +
+         batch.num_paths() * (kAnswerBytesPerPath + static_cast<int64_t>(sizeof(TokenSpan))) +
+         AnswerBytes(job.outputs, model, batch);
+}
+
+}  // namespace
+
+// Memory is pledged before it is taken.
+absl::Status ScoreWork::Prepare(Engine* engine, absl::string_view client) {
+  CANOPY_RETURN_IF_ERROR(pledge_.Resize(kReadBytesPerByte * static_cast<int64_t>(message_.size())));
+  RequestNotes notes;
+  absl::StatusOr<PreparedRequest> request = PrepareRequest(
+      ViewOf(message_), context_.request_limits,
+      [engine](absl::string_view name) { return FindLoadedModel(*engine, name); }, &notes);
+  context_.raw_tokens.Note(client, notes);
+  CANOPY_ASSIGN_OR_RETURN(request_, std::move(request));
+  return pledge_.Resize(HostBytes(message_, request_.job, *request_.model));
+}
+
+absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller& caller,
+                              Callback done) {
+  message_ = std::move(message);
+  CANOPY_RETURN_IF_ERROR(Prepare(engine, caller.client));
+  times_.decode_ms = times_.total.ElapsedMs();
+  done_ = std::move(done);
+
+  ScoreJob job = request_.job;
+  job.client = caller.client;
+  job.deadline = caller.deadline;
+  job_id_ = job.id = engine->NewJobId();
+  engine_.store(engine);
+  CANOPY_RETURN_IF_ERROR(engine->Submit(std::move(job), [this](absl::StatusOr<ScoreResult> result) {
+    result_ = std::move(result);
+    // Cannot be refused: any number may wait, since each holds a place among admitted calls.
+    (void)context_.completions.Schedule([this] { Encode(); });
+  }));
+  // It may have been cancelled before the engine knew the job.
+  if (cancelled_.load()) {
+    engine->Cancel(job_id_);
+  }
+  return absl::OkStatus();
+}
+
+void ScoreWork::Cancel() {
+  cancelled_.store(true);
+  if (Engine* engine = engine_.load(); engine != nullptr) {
+    engine->Cancel(job_id_);
+  }
+}
+
+void ScoreWork::Encode() {
+  // `this` may go as soon as done_ is called.
+  const Callback done = std::move(done_);
+  if (!result_.ok()) {
+    done(result_.status());
+    return;
+  }
+  ScoreResult& result = *result_;
+  ScoreObservation& observation = observation_.emplace();
+  observation.model = result.model;
+  observation.counts = result.counts;
+  observation.route = result.route;
+  observation.computed_tokens = result.computed_tokens;
+  observation.questions = request_.head.counts.questions;
+  observation.paths = static_cast<int64_t>(result.finite.size());
+  observation.is_pad_ended =
+      ScoresAPadEndedPath(*request_.job.batch, request_.job.outputs, *result.model);
+  observation.parts = result.parts;
+  observation.batch_requests = result.batch_requests;
+  observation.priority = request_.job.priority;
+  observation.decode_ms = times_.decode_ms;
+  observation.stages = result.times;
+  EncodedResponse encoded =
+      EncodeScoreResponse({ViewOf(message_), request_, times_}, std::move(result));
+  observation.unscored_paths = encoded.unscored_paths;
+  observation.encode_ms = encoded.encode_ms;
+  observation.total_ms = encoded.total_ms;
+  context_.metrics.Observe(observation);
+  // From here on only the bytes are left.
+  request_ = {};
+  (void)pledge_.Resize(static_cast<int64_t>(message_.size() + encoded.bytes.Length()));
+  done(std::move(encoded.bytes));
+}
+
+}  // namespace canopy::server

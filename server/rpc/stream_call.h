@@ -1,0 +1,91 @@
+// One ScoreStream: many requests in flight, each answered when it is ready, by its request_id.
+//
+// At most `max_stream_in_flight` requests are unanswered, counting answers that the client has not
+// taken yet; the next one is read when there is room, so that HTTP/2's flow control holds back both
+// a fast sender and a slow reader. What Score would refuse is answered with `error`, and the stream
+// goes on. A drain answers what was accepted and then ends the stream with UNAVAILABLE. A client
+// that does not take an answer within `--write_timeout_ms` is cut off.
+#ifndef SERVER_RPC_STREAM_CALL_H_
+#define SERVER_RPC_STREAM_CALL_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "base/stopwatch.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "grpcpp/support/slice.h"
+#include "server/net/write_watch.h"
+#include "server/rpc/score_work.h"
+#include "server/rpc/service_context.h"
+#include "server/wire/grpc_status.h"
+
+namespace canopy::server {
+
+// Deletes itself when gRPC is done with it. gRPC calls the On... methods from its threads.
+class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  StreamCall(grpc::CallbackServerContext* call, ServiceContext* context);
+
+ private:
+  // An answer on its way out.
+  struct Answer {
+    grpc::ByteBuffer bytes;
+    bool entered = false;             // holds a place of its own at the gate
+    std::shared_ptr<ScoreWork> work;  // holds the memory's pledge; null for most errors
+  };
+
+  ~StreamCall() override = default;
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+  void OnDrain() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void Take(const grpc::Slice& message);
+  // OK = the request will be answered; `entered` says whether it holds a place at the gate.
+  absl::Status Begin(const std::string& request_id, const grpc::Slice& message, bool* entered);
+  // `work` is null for a request that was refused before it had one.
+  void Complete(const std::string& request_id, absl::StatusOr<grpc::ByteBuffer> answer,
+                bool entered, const ScoreWork* work) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Log(const std::string& request_id, const WireError& error, const ScoreWork* work) const;
+
+  // What comes next, if anything does: to write, to read, to finish.
+  void Proceed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status FinalStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  ServiceContext& context_;
+  const Caller caller_;
+  const std::string traceparent_;  // '' when nothing is logged
+  const bool entered_;             // holds a place at the gate until its own end is written
+  const Stopwatch total_;
+  WriteWatch::Writer writer_;
+  grpc::ByteBuffer read_buffer_;  // gRPC's while a read is under way
+
+  absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, std::shared_ptr<ScoreWork>> in_flight_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // the first is gRPC's while writing_
+  int32_t unanswered_ ABSL_GUARDED_BY(mutex_) = 0;      // read, and its answer not written
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;        // a read, or what it brought, is under way
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool client_finished_ ABSL_GUARDED_BY(mutex_) = false;
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;  // read so far
+  WireError end_ ABSL_GUARDED_BY(mutex_);         // once finished
+};
+
+}  // namespace canopy::server
+
+#endif  // SERVER_RPC_STREAM_CALL_H_

@@ -1,0 +1,119 @@
+#include "server/telemetry/metric_labels.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/algorithm/container.h"
+#include "base/error_reasons.h"
+
+namespace canopy::server {
+namespace {
+
+using Code = grpc::StatusCode;
+
+struct NamedCode {
+  Code code;
+  absl::string_view name;
+};
+
+constexpr NamedCode kCodes[] = {
+    {Code::OK, "OK"},
+    {Code::CANCELLED, "CANCELLED"},
+    {Code::UNKNOWN, "UNKNOWN"},
+    {Code::INVALID_ARGUMENT, "INVALID_ARGUMENT"},
+    {Code::DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"},
+    {Code::NOT_FOUND, "NOT_FOUND"},
+    {Code::PERMISSION_DENIED, "PERMISSION_DENIED"},
+    {Code::RESOURCE_EXHAUSTED, "RESOURCE_EXHAUSTED"},
+    {Code::FAILED_PRECONDITION, "FAILED_PRECONDITION"},
+    {Code::UNIMPLEMENTED, "UNIMPLEMENTED"},
+    {Code::INTERNAL, "INTERNAL"},
+    {Code::UNAVAILABLE, "UNAVAILABLE"},
+    {Code::DATA_LOSS, "DATA_LOSS"},
+    {Code::UNAUTHENTICATED, "UNAUTHENTICATED"},
+};
+constexpr size_t kUnknownIndex = 2;
+
+constexpr absl::string_view kMethods[] = {"Score",    "ScoreStream", "Explain",
+                                          "GetModel", "ListModels",  "LoadWeights"};
+
+constexpr Backend kBackends[] = {Backend::kDense, Backend::kSegmented, Backend::kPath,
+                                 Backend::kFused};
+constexpr Reason kReasons[] = {Reason::kNone,
+                               Reason::kSmallBatch,
+                               Reason::kMaskBudget,
+                               Reason::kPaddingOverhead,
+                               Reason::kRequested,
+                               Reason::kMeasured,
+                               Reason::kUnsupportedLayers,
+                               Reason::kBackendFailed,
+                               Reason::kOutOfMemory,
+                               Reason::kNonFiniteRerun};
+
+template <typename Set, typename Value>
+size_t IndexOf(const Set& set, const Value& value) {
+  return static_cast<size_t>(std::find(std::begin(set), std::end(set), value) - std::begin(set));
+}
+
+}  // namespace
+
+std::vector<std::string> MethodNames() { return {std::begin(kMethods), std::end(kMethods)}; }
+
+absl::string_view MethodName(Method method) { return kMethods[static_cast<size_t>(method)]; }
+
+std::vector<std::string> CodeNames() {
+  std::vector<std::string> names;
+  for (const NamedCode& code : kCodes) {
+    names.emplace_back(code.name);
+  }
+  return names;
+}
+
+size_t CodeIndex(grpc::StatusCode code) {
+  const auto* found =
+      absl::c_find_if(kCodes, [code](const NamedCode& known) { return known.code == code; });
+  return found == std::end(kCodes) ? kUnknownIndex : static_cast<size_t>(found - kCodes);
+}
+
+absl::string_view CodeName(grpc::StatusCode code) { return kCodes[CodeIndex(code)].name; }
+
+std::vector<std::string> ErrorReasonNames() {
+  std::vector<std::string> names = {"none"};
+  for (const absl::string_view reason : kErrorReasons) {
+    names.emplace_back(reason);
+  }
+  names.emplace_back("other");
+  return names;
+}
+
+size_t ErrorReasonIndex(absl::string_view reason) {
+  return reason.empty() ? 0 : 1 + IndexOf(kErrorReasons, reason);
+}
+
+std::vector<std::string> BackendNames() {
+  std::vector<std::string> names;
+  for (const Backend backend : kBackends) {
+    names.emplace_back(BackendName(backend));
+  }
+  return names;
+}
+
+size_t BackendIndex(Backend backend) {
+  return std::min(IndexOf(kBackends, backend), std::size(kBackends) - 1);
+}
+
+std::vector<std::string> RouteReasonNames() {
+  std::vector<std::string> names = {"none"};
+  for (const Reason reason : kReasons) {
+    if (reason != Reason::kNone) {
+      names.emplace_back(ReasonName(reason));
+    }
+  }
+  return names;
+}
+
+size_t RouteReasonIndex(Reason reason) {
+  return std::min(IndexOf(kReasons, reason), std::size(kReasons) - 1);
+}
+
+}  // namespace canopy::server

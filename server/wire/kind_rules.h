@@ -1,0 +1,29 @@
+// What a question's kind asks of its candidates: how many, and that no two are the same.
+#ifndef SERVER_WIRE_KIND_RULES_H_
+#define SERVER_WIRE_KIND_RULES_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "canopy/v1/types.pb.h"
+#include "core/engine/decision.h"
+#include "core/tree/path_batch.h"
+#include "server/wire/violations.h"
+
+namespace canopy::server {
+
+inline constexpr int32_t kMaxKindCandidates = 255;
+inline constexpr int32_t kMinLevels = 2;
+inline constexpr int32_t kMaxLevels = 10;
+
+// A known value.
+QuestionKind ToQuestionKind(int32_t kind);
+
+// The first rule that question `question` of `batch` breaks as a question of kind `kind`; its field
+// starts below the question, as ".candidates[2].tokens". Kinds that are unknown or plain have no
+// rules.
+std::optional<Violation> FindKindViolation(int32_t kind, const PathBatch& batch, int32_t question);
+
+}  // namespace canopy::server
+
+#endif  // SERVER_WIRE_KIND_RULES_H_

@@ -1,0 +1,317 @@
+#include "server/wire/response_encoder.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "canopy/v1/scorer.pb.h"
+#include "core/engine/decision.h"
+#include "core/tree/path_batch.h"
+#include "google/protobuf/arena.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/wire_format_lite.h"
+#include "grpcpp/support/slice.h"
+#include "server/wire/kind_rules.h"
+
+namespace canopy::server {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+
+v1::DType ToWire(VectorType type) {
+  switch (type) {
+    case VectorType::kFloat32:
+      return v1::DTYPE_FLOAT32;
+    case VectorType::kBFloat16:
+      return v1::DTYPE_BFLOAT16;
+    case VectorType::kFloat16:
+      return v1::DTYPE_FLOAT16;
+  }
+  return v1::DTYPE_FLOAT32;
+}
+
+void SetScores(const ScoreResult& result, int32_t path, v1::CandidateResult* candidate) {
+  const int64_t num_labels = result.model->num_labels;
+  const float* scores = &result.scores[static_cast<size_t>(path * num_labels)];
+  if (num_labels == 1) {
+    candidate->set_score(scores[0]);
+  } else {
+    candidate->mutable_label_scores()->Add(scores, scores + num_labels);
+  }
+}
+
+// Appends the entries of `path` in `list`, which has one for each scored token or is empty.
+void AddEntries(const TokenEntries& entries, const std::vector<float>& list, int32_t path,
+                google::protobuf::RepeatedField<float>* field) {
+  if (!list.empty()) {
+    field->Add(list.begin() + entries.offsets[path], list.begin() + entries.offsets[path + 1]);
+  }
+}
+
+void AddTopLogprobs(const TokenOutputs& tokens, int32_t path, v1::CandidateResult* candidate) {
+  if (tokens.top_ids.empty()) {
+    return;
+  }
+  const int64_t width = static_cast<int64_t>(tokens.top_ids.size()) / tokens.entries.size();
+  const int64_t end = tokens.entries.offsets[path + 1];
+  for (int64_t entry = tokens.entries.offsets[path]; entry < end; ++entry) {
+    v1::TopLogprobs* top = candidate->add_top_logprobs();
+    const auto ids = tokens.top_ids.begin() + entry * width;
+    const auto logprobs = tokens.top_logprobs.begin() + entry * width;
+    top->mutable_ids()->Add(ids, ids + width);
+    top->mutable_logprobs()->Add(logprobs, logprobs + width);
+  }
+}
+
+// The per-token lists that the path does not lack.
+void SetTokens(const ScoreResult& result, int32_t path, v1::CandidateResult* candidate) {
+  const TokenOutputs& tokens = result.tokens;
+  const auto has = [unscored = result.unscored[path]](OutputSet output) {
+    return (unscored & output) == 0;
+  };
+  if (!tokens.entries.offsets.empty()) {
+    candidate->set_first_scored_token(static_cast<uint64_t>(tokens.entries.first_token[path]));
+    if (has(kLogprobsOutput)) {
+      AddEntries(tokens.entries, tokens.logprobs, path, candidate->mutable_token_logprobs());
+    }
+    if (has(kEntropyOutput)) {
+      AddEntries(tokens.entries, tokens.entropy, path, candidate->mutable_entropy());
+    }
+    if (has(kVocabRangeOutput)) {
+      AddEntries(tokens.entries, tokens.min_logit, path, candidate->mutable_min_logit());
+      AddEntries(tokens.entries, tokens.max_logit, path, candidate->mutable_max_logit());
+    }
+    if (has(kTopLogprobsOutput)) {
+      AddTopLogprobs(tokens, path, candidate);
+    }
+  }
+  if (!candidate->token_logprobs().empty()) {
+    // In double, so that the sum of a long path is as good as its terms.
+    candidate->set_sum_logprob(static_cast<float>(std::accumulate(
+        candidate->token_logprobs().begin(), candidate->token_logprobs().end(), 0.0)));
+  }
+  if (has(kValuesOutput)) {
+    AddEntries(result.values.entries, result.values.values, path, candidate->mutable_values());
+  }
+}
+
+// Names what the path lacks, in the order of Outputs' fields.
+void SetUnscored(const OutputsFields& outputs, OutputSet unscored, v1::CandidateResult* candidate) {
+  // Scores may have been computed for the probabilities alone.
+  const bool names_scores = outputs.scores || !outputs.probabilities;
+  const struct {
+    const char* name;
+    OutputSet output;
+    bool asked;
+  } fields[] = {
+      {"vectors", kVectorsOutput, true},
+      {"scores", kScoresOutput, names_scores},
+      {"probabilities", kScoresOutput, outputs.probabilities},
+      {"token_logprobs", kLogprobsOutput, true},
+      {"entropy", kEntropyOutput, true},
+      {"vocab_range", kVocabRangeOutput, true},
+      {"values", kValuesOutput, true},
+      {"top_logprobs", kTopLogprobsOutput, true},
+  };
+  candidate->set_unscored_reason("non_finite");
+  for (const auto& field : fields) {
+    if (field.asked && (unscored & field.output) != 0) {
+      candidate->add_unscored_outputs(field.name);
+    }
+  }
+}
+
+void SetAnswer(const Answer& answer, v1::QuestionResult* result) {
+  if (const auto* boolean = std::get_if<BooleanAnswer>(&answer)) {
+    result->mutable_boolean()->set_probability(boolean->probability);
+    result->mutable_boolean()->set_value(boolean->value);
+  } else if (const auto* choice = std::get_if<ChoiceAnswer>(&answer)) {
+    result->mutable_choice()->set_index(static_cast<uint32_t>(choice->index));
+    result->mutable_choice()->set_id(result->candidates(choice->index).id());
+    result->mutable_choice()->set_probability(choice->probability);
+    result->mutable_choice()->set_margin(choice->margin);
+  } else if (const auto* score = std::get_if<ScoreAnswer>(&answer)) {
+    result->mutable_score()->set_level(static_cast<uint32_t>(score->level));
+    result->mutable_score()->set_expected(score->expected);
+  }
+}
+
+// Probabilities and the answer of a question whose candidates are in `result`; nothing where one of
+// them has no score.
+void SetDecision(QuestionKind kind, const KindTemperatures& temperatures,
+                 absl::Span<const float> scores, v1::QuestionResult* result) {
+  const std::vector<float> probabilities = Probabilities(scores, temperatures.Of(kind));
+  if (probabilities.empty()) {
+    return;
+  }
+  for (int i = 0; i < result->candidates_size(); ++i) {
+    result->mutable_candidates(i)->set_probability(probabilities[i]);
+  }
+  result->mutable_distribution()->Add(probabilities.begin(), probabilities.end());
+  SetAnswer(AnswerOf(kind, probabilities), result);
+}
+
+void FillResults(const EncodeInput& input, const ScoreResult& result, v1::ScoreResponse* response) {
+  const PathBatch& batch = *input.request.job.batch;
+  const DecodedQuestions& questions = input.request.questions;
+  const OutputsFields& outputs = input.request.head.outputs;
+  // Scores may have been computed for the probabilities alone.
+  const bool has_scores = !result.scores.empty() && (outputs.scores || !outputs.probabilities);
+  response->mutable_results()->Reserve(batch.num_questions());
+  for (int32_t question = 0; question < batch.num_questions(); ++question) {
+    v1::QuestionResult* entry = response->add_results();
+    entry->set_id(std::string(questions.question_ids[question].In(input.message)));
+    const int32_t end = batch.question_offsets[question + 1];
+    for (int32_t path = batch.question_offsets[question]; path < end; ++path) {
+      v1::CandidateResult* candidate = entry->add_candidates();
+      candidate->set_id(std::string(questions.candidate_ids[path].In(input.message)));
+      candidate->set_tokens(static_cast<uint64_t>(batch.PathLength(question, path)));
+      if (result.unscored[path] != 0) {
+        SetUnscored(outputs, result.unscored[path], candidate);
+      }
+      if (result.finite[path] == 0) {
+        continue;
+      }
+      if (has_scores && (result.unscored[path] & kScoresOutput) == 0) {
+        SetScores(result, path, candidate);
+      }
+      SetTokens(result, path, candidate);
+    }
+    if (outputs.probabilities) {
+      const int32_t begin = batch.question_offsets[question];
+      SetDecision(ToQuestionKind(questions.kinds[question]), result.model->temperatures,
+                  absl::MakeConstSpan(result.scores).subspan(begin, end - begin), entry);
+    }
+  }
+}
+
+// A slice that owns `data`.
+grpc::Slice MakeSlice(std::string data) {
+  auto owner = std::make_unique<std::string>(std::move(data));
+  char* begin = owner->data();
+  const size_t size = owner->size();
+  return grpc::Slice(
+      begin, size, [](void* string) { delete static_cast<std::string*>(string); }, owner.release());
+}
+
+// The bytes of ScoreResponse.vectors up to and without the tensor's elements, which come next.
+std::string VectorsHeader(const OutputSelection& outputs, int64_t num_paths, int64_t hidden_size,
+                          size_t data_bytes) {
+  v1::Tensor tensor;
+  tensor.set_dtype(ToWire(outputs.vector_type));
+  tensor.add_shape(static_cast<uint64_t>(num_paths));
+  tensor.add_shape(static_cast<uint64_t>(hidden_size));
+  std::string data_header;
+  {
+    google::protobuf::io::StringOutputStream stream(&data_header);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.WriteTag(WireFormatLite::MakeTag(v1::Tensor::kDataFieldNumber,
+                                           WireFormatLite::WIRETYPE_LENGTH_DELIMITED));
+    coded.WriteVarint32(static_cast<uint32_t>(data_bytes));
+  }
+  const std::string shape = tensor.SerializeAsString();
+  std::string header;
+  {
+    google::protobuf::io::StringOutputStream stream(&header);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.WriteTag(WireFormatLite::MakeTag(v1::ScoreResponse::kVectorsFieldNumber,
+                                           WireFormatLite::WIRETYPE_LENGTH_DELIMITED));
+    coded.WriteVarint32(static_cast<uint32_t>(shape.size() + data_header.size() + data_bytes));
+    coded.WriteString(shape);
+    coded.WriteString(data_header);
+  }
+  return header;
+}
+
+v1::Stats RunStats(const ScoreResult& result, const RequestTimes& times) {
+  v1::Stats stats = PlanStats(result.counts, result.route);
+  stats.set_computed_tokens(static_cast<uint64_t>(result.computed_tokens));
+  stats.set_parts(static_cast<uint64_t>(result.parts));
+  stats.set_batch_requests(static_cast<uint64_t>(result.batch_requests));
+  stats.set_decode_ms(times.decode_ms);
+  stats.set_queue_ms(result.times.queue_ms);
+  stats.set_plan_ms(result.times.plan_ms);
+  stats.set_device_ms(result.times.device_ms);
+  return stats;
+}
+
+}  // namespace
+
+v1::Backend ToWire(Backend backend) {
+  switch (backend) {
+    case Backend::kAuto:
+      return v1::BACKEND_AUTO;
+    case Backend::kDense:
+      return v1::BACKEND_DENSE;
+    case Backend::kSegmented:
+      return v1::BACKEND_SEGMENTED;
+    case Backend::kPath:
+      return v1::BACKEND_PATH;
+    case Backend::kFused:
+      return v1::BACKEND_FUSED;
+  }
+  return v1::BACKEND_AUTO;
+}
+
+v1::Policy ToWire(Policy policy) {
+  return policy == Policy::kMeasured ? v1::POLICY_MEASURED : v1::POLICY_REFERENCE;
+}
+
+v1::Stats PlanStats(const PlanCounts& counts, const Route& route) {
+  v1::Stats stats;
+  stats.set_backend(ToWire(route.backend));
+  stats.set_policy(ToWire(route.policy));
+  stats.set_reason(std::string(ReasonName(route.reason)));
+  stats.set_layout(std::string(LayoutName(route.layout)));
+  stats.set_path_tokens(static_cast<uint64_t>(counts.path_tokens));
+  stats.set_input_tokens(static_cast<uint64_t>(counts.input_tokens));
+  stats.set_unique_tokens(static_cast<uint64_t>(counts.unique_tokens));
+  stats.set_forest_tokens(static_cast<uint64_t>(counts.forest_tokens));
+  stats.set_mask_bytes(static_cast<uint64_t>(counts.mask_bytes));
+  stats.set_segment_groups(static_cast<uint64_t>(counts.segment_groups));
+  return stats;
+}
+
+// The message is written in pieces, since fields on the wire may follow each other in any number of
+// serialised messages: results, then the vectors as they lie in memory, then the stats, whose times
+// include the writing of what stands before them.
+EncodedResponse EncodeScoreResponse(const EncodeInput& input, ScoreResult result) {
+  const Stopwatch encoding;
+  std::vector<grpc::Slice> slices;
+  {
+    google::protobuf::Arena arena;
+    auto* response = google::protobuf::Arena::CreateMessage<v1::ScoreResponse>(&arena);
+    response->set_request_id(std::string(input.request.head.request_id));
+    response->set_model(result.model->name);
+    response->set_model_version(static_cast<uint64_t>(result.model->version));
+    response->set_model_fingerprint(result.model->fingerprint);
+    FillResults(input, result, response);
+    slices.push_back(MakeSlice(response->SerializeAsString()));
+  }
+  v1::ScoreResponse tail;
+  *tail.mutable_stats() = RunStats(result, input.times);
+  EncodedResponse encoded;
+  encoded.unscored_paths = std::count_if(result.unscored.begin(), result.unscored.end(),
+                                         [](OutputSet unscored) { return unscored != 0; });
+  if (!result.vectors.empty()) {
+    slices.push_back(MakeSlice(VectorsHeader(input.request.job.outputs,
+                                             static_cast<int64_t>(result.finite.size()),
+                                             result.model->hidden_size, result.vectors.size())));
+    slices.push_back(MakeSlice(std::move(result.vectors)));
+  }
+  encoded.encode_ms = encoding.ElapsedMs();
+  encoded.total_ms = input.times.total.ElapsedMs();
+  tail.mutable_stats()->set_encode_ms(encoded.encode_ms);
+  tail.mutable_stats()->set_total_ms(encoded.total_ms);
+  slices.push_back(MakeSlice(tail.SerializeAsString()));
+  encoded.bytes = grpc::ByteBuffer(slices.data(), slices.size());
+  return encoded;
+}
+
+}  // namespace canopy::server

@@ -1,0 +1,140 @@
+// Reads protobuf's wire format from contiguous bytes without allocating, by the rules that
+// protobuf's own parser keeps: the same bytes are refused, the same fields are found.
+//
+// The request decoder is built on it, since generated parsing allocates far more than it reads.
+#ifndef SERVER_WIRE_WIRE_READER_H_
+#define SERVER_WIRE_WIRE_READER_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace canopy::server {
+
+enum class WireType : uint8_t {
+  kVarint = 0,
+  kFixed64 = 1,
+  kBytes = 2,
+  kStartGroup = 3,
+  kEndGroup = 4,
+  kFixed32 = 5,
+};
+
+// One field as it stands on the wire. What it holds depends on the type.
+struct WireField {
+  uint32_t number = 0;
+  WireType type = WireType::kVarint;
+  uint64_t varint = 0;      // kVarint; kFixed32 and kFixed64: the raw bits
+  absl::string_view bytes;  // kBytes: a view into the message
+
+  bool IsVarint(uint32_t wanted) const { return number == wanted && type == WireType::kVarint; }
+  bool IsBytes(uint32_t wanted) const { return number == wanted && type == WireType::kBytes; }
+};
+
+// Steps through the fields of one message. Thread-compatible; views the bytes, owns nothing.
+//
+//   WireReader reader(bytes);
+//   for (WireField field; reader.Next(&field);) { ... }
+//   if (reader.malformed()) ...
+class WireReader {
+ public:
+  // `depth`: levels of nesting that may still open below this message, as protobuf counts them.
+  explicit WireReader(absl::string_view message, int depth = kMaxDepth)
+      : position_(message.data()), end_(message.data() + message.size()), depth_(depth) {}
+
+  // Reads the next field; a group is skipped whole and shown as kStartGroup. False at the end, and
+  // for malformed bytes: a cut-off or overlong varint, a length beyond the message, field number 0,
+  // wire types 6 and 7, an unmatched end of a group, or groups nested too deeply.
+  bool Next(WireField* field) {
+    return NextShort(field) || (position_ != end_ && !malformed_ && NextLong(field));
+  }
+  bool malformed() const { return malformed_; }
+
+  // A reader of the message inside `field`.
+  WireReader Nested(const WireField& field) const { return WireReader(field.bytes, depth_ - 1); }
+
+  static constexpr int kMaxDepth = 100;
+
+ private:
+  // Inline, since hostile messages consist of the smallest fields: a tag of one or two bytes and a
+  // value or length of one, or a group of nothing. False, without having moved, for everything
+  // else.
+  bool NextShort(WireField* field);
+  // On copies, so that the compiler can keep the caller's reader and field in registers.
+  bool NextLong(WireField* field) {
+    WireReader reader = *this;
+    WireField read;
+    const bool found = reader.ReadNext(&read);
+    *this = reader;
+    *field = read;
+    return found;
+  }
+  bool ReadNext(WireField* field);
+  bool Fail() {
+    malformed_ = true;
+    return false;
+  }
+  bool ReadTag(WireField* field);
+  bool ReadValue(WireField* field);
+  bool ReadFixed(int num_bytes, uint64_t* value);
+  bool SkipGroup(uint32_t number);
+
+  const char* position_;
+  const char* end_;
+  int depth_;
+  bool malformed_ = false;
+};
+
+// Varints that end in `packed`: as many as a well-formed packed field has elements.
+int64_t CountVarints(absl::string_view packed);
+// Likewise, without a call where `packed` is a single byte.
+inline int64_t CountFewVarints(absl::string_view packed) {
+  return packed.size() == 1 ? (static_cast<signed char>(packed[0]) >= 0 ? 1 : 0)
+                            : CountVarints(packed);
+}
+
+// Reads the elements of a packed uint32 field into `values`, which has room for CountVarints of
+// them. Bits beyond 32 are dropped, as protobuf does. False when the last one is cut off or one is
+// longer than 10 bytes.
+bool ReadPackedVarints(absl::string_view packed, int32_t* values);
+
+// Whether `text` is UTF-8 as protobuf wants strings: no surrogates, no overlong forms.
+bool IsValidUtf8(absl::string_view text);
+
+inline bool WireReader::NextShort(WireField* field) {
+  const char* next = position_;
+  if (end_ - next < 2) {
+    return false;
+  }
+  const auto first = static_cast<unsigned char>(*next++);
+  uint32_t tag = first;
+  if (first >= 0x80) {
+    const auto second = static_cast<unsigned char>(*next++);
+    tag = (first & 0x7f) | uint32_t{second} << 7;
+    if (second >= 0x80 || next == end_) {
+      return false;
+    }
+  }
+  const auto value = static_cast<unsigned char>(*next++);
+  const auto type = static_cast<WireType>(tag & 7);
+  const uint32_t number = tag >> 3;
+  if (value >= 0x80 || number == 0) {
+    return false;
+  }
+  if (type == WireType::kVarint) {
+    field->varint = value;
+  } else if (type == WireType::kBytes && value <= end_ - next) {
+    field->bytes = absl::string_view(next, value);
+    next += value;
+  } else if (type != WireType::kStartGroup || value != tag + 1 || depth_ < 1) {
+    return false;
+  }
+  field->number = number;
+  field->type = type;
+  position_ = next;
+  return true;
+}
+
+}  // namespace canopy::server
+
+#endif  // SERVER_WIRE_WIRE_READER_H_
