@@ -54,7 +54,9 @@ def _cuda_repository_impl(repository_ctx):
     build = "package(default_visibility = [\"//visibility:public\"])\n"
     if compilers:
         home = compilers[0]
-        nvcc = str(home.get_child("bin").get_child("nvcc"))
+        # Relative, so that commands are the same in every checkout, and their results can be shared.
+        repository_ctx.symlink(home, "home")
+        nvcc = "external/cuda/home/bin/nvcc"
         repository_ctx.symlink(home.get_child("include"), "include")
         linkopts = [str(_static_runtime(home)), "-ldl", "-lrt", "-lpthread"]
         build += _RUNTIME.format(linkopts = ", ".join(["\"%s\"" % option for option in linkopts]))
