@@ -1,14 +1,16 @@
 #include "core/engine/engine.h"
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_details.h"
 #include "base/status_macros.h"
+#include "core/engine/engine_errors.h"
 #include "core/engine/job_estimate.h"
-#include "core/engine/job_run.h"
-#include "core/engine/scheduler.h"
 
 namespace canopy {
 namespace {
@@ -53,6 +55,16 @@ Scheduler::Options SchedulerOptions(const Engine::Options& options) {
   return scheduler;
 }
 
+std::vector<std::unique_ptr<ModelSlot>> MakeSlots(
+    std::vector<std::unique_ptr<ModelRunner>> runners) {
+  std::vector<std::unique_ptr<ModelSlot>> slots;
+  slots.reserve(runners.size());
+  for (std::unique_ptr<ModelRunner>& runner : runners) {
+    slots.push_back(std::make_unique<ModelSlot>(std::move(runner)));
+  }
+  return slots;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
@@ -77,11 +89,21 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
 }
 
 Engine::Engine(const Options& options, std::vector<std::unique_ptr<ModelRunner>> runners)
-    : options_(options) {
-  for (std::unique_ptr<ModelRunner>& runner : runners) {
-    slots_.push_back(std::make_unique<ModelSlot>(std::move(runner)));
+    : options_(options),
+      slots_(MakeSlots(std::move(runners))),
+      states_(SchedulerOptions(options)),
+      alarm_([this] { Ring(); }),
+      planning_thread_([this] { PlanLoop(); }),
+      device_thread_([this] { DeviceLoop(); }) {}
+
+Engine::~Engine() {
+  Drain();
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
   }
-  pipeline_ = std::make_unique<Pipeline>(SchedulerOptions(options_), options_.on_forward);
+  device_thread_.join();
+  planning_thread_.join();
 }
 
 const ModelSlot* Engine::FindSlot(absl::string_view name) const {
@@ -139,6 +161,21 @@ RouteOptions Engine::EffectiveRoute(const ScoreJob& job, const ModelInfo& model)
   return route;
 }
 
+JobRequest Engine::RequestFor(const ScoreJob& job, const RouteOptions& route,
+                              const ModelInfo& model) const {
+  const JobEstimate estimate = EstimateJob(job, route, model);
+  JobRequest request;
+  request.id = job.id;
+  request.client = job.client;
+  request.share_key = ShareKey(job, route, model, options_.share_across_tenants);
+  request.priority = job.priority;
+  request.tokens = estimate.tokens;
+  request.device_bytes = estimate.device_bytes;
+  request.forecast_nanos = estimate.forecast_nanos;
+  request.deadline = job.deadline;
+  return request;
+}
+
 absl::Status Engine::Submit(ScoreJob job, Callback done) {
   const ModelSlot* slot = FindSlot(job.model);
   if (slot == nullptr) {
@@ -147,20 +184,159 @@ absl::Status Engine::Submit(ScoreJob job, Callback done) {
   if (!healthy()) {
     return UnhealthyError();
   }
+  if (job.id == 0) {
+    job.id = NewJobId();
+  }
   const std::shared_ptr<const ModelInfo> model = slot->info();
   const RouteOptions route = EffectiveRoute(job, *model);
-  const JobEstimate estimate = EstimateJob(job, route, *model);
-  JobRequest request;
-  request.id = job.id == 0 ? NewJobId() : job.id;
-  request.client = job.client;
-  request.share_key = ShareKey(job, route, *model, options_.share_across_tenants);
-  request.priority = job.priority;
-  request.tokens = estimate.tokens;
-  request.device_bytes = estimate.device_bytes;
-  request.forecast_nanos = estimate.forecast_nanos;
-  request.deadline = job.deadline;
-  auto run = std::make_unique<JobRun>(std::move(job), route, options_.max_batch_tokens, slot);
-  return pipeline_->Submit(request, std::move(run), std::move(done));
+  const JobRequest request = RequestFor(job, route, *model);
+  auto admitted = std::make_shared<AdmittedJob>();
+  admitted->id = request.id;
+  admitted->run = std::make_unique<JobRun>(std::move(job), route, options_.max_batch_tokens, slot);
+  admitted->pass = admitted->run->TakePass();
+  admitted->done = std::move(done);
+  return Admit(request, std::move(admitted));
+}
+
+absl::Status Engine::Admit(const JobRequest& request, std::shared_ptr<AdmittedJob> job) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (request.deadline <= now) {
+    return DeadlineError();
+  }
+  std::vector<Ended> ended;
+  {
+    MutexLock lock(&mutex_);
+    ForwardStates::Arrival arrival = states_.Arrive(request, std::move(job), now);
+    if (arrival.draining) {
+      ++stats_.refused_draining;
+      return DrainingError();
+    }
+    const absl::Duration delay = absl::FromChrono(arrival.admission.retry_delay);
+    if (const std::optional<Refusal> refusal = arrival.admission.refusal; refusal.has_value()) {
+      return WithRetryAfter(RefusalError(*refusal, request, states_.scheduler()), delay);
+    }
+    if (arrival.displaced != nullptr) {
+      EndEarly(std::move(arrival.displaced), WithRetryAfter(DisplacedError(), delay), &ended);
+    }
+    SetAlarm();
+  }
+  Deliver(std::move(ended));
+  return absl::OkStatus();
+}
+
+void Engine::Cancel(JobId id) {
+  std::vector<Ended> ended;
+  {
+    MutexLock lock(&mutex_);
+    // When a deadline passes, gRPC cancels the call too.
+    EndExpired(states_.Expire(std::chrono::steady_clock::now()), &ended);
+    if (std::shared_ptr<AdmittedJob> job = states_.Cancel(id); job != nullptr) {
+      EndEarly(std::move(job), absl::CancelledError("the caller is gone"), &ended);
+    }
+  }
+  Deliver(std::move(ended));
+}
+
+absl::Status Engine::RunOnDevice(const std::function<absl::Status()>& work) {
+  DeviceWork own{work, absl::OkStatus()};
+  MutexLock lock(&mutex_);
+  if (states_.draining()) {
+    return DrainingError();
+  }
+  device_work_.push_back(&own);
+  mutex_.Await(Condition(&own.done));
+  return own.status;
+}
+
+void Engine::Drain() {
+  MutexLock lock(&mutex_);
+  states_.Drain();
+  for (; !device_work_.empty(); device_work_.pop_front()) {
+    device_work_.front()->status = DrainingError();
+    device_work_.front()->done = true;
+  }
+  mutex_.Await(Condition(
+      +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
+        return engine->states_.idle() && engine->delivering_ == 0;
+      },
+      this));
+}
+
+EngineStats Engine::stats() const {
+  MutexLock lock(&mutex_);
+  EngineStats stats = stats_;
+  const Scheduler& scheduler = states_.scheduler();
+  stats.queued_normal = scheduler.queued_requests(Priority::kNormal);
+  stats.queued_low = scheduler.queued_requests(Priority::kLow);
+  stats.queued_tokens = scheduler.queued_tokens();
+  const Scheduler::Totals& totals = scheduler.totals();
+  stats.accepted = totals.accepted;
+  stats.answered = totals.answered;
+  stats.displaced = totals.displaced;
+  stats.expired = totals.expired;
+  stats.cancelled = totals.cancelled;
+  stats.refused_queued_requests = totals.refused[static_cast<size_t>(Refusal::kQueuedRequests)];
+  stats.refused_queued_tokens = totals.refused[static_cast<size_t>(Refusal::kQueuedTokens)];
+  stats.refused_deadline = totals.refused[static_cast<size_t>(Refusal::kDeadline)];
+  return stats;
+}
+
+void Engine::EndEarly(std::shared_ptr<AdmittedJob> job, absl::Status status,
+                      std::vector<Ended>* ended) {
+  stats_.wasted_device_seconds += job->device_seconds;
+  ended->push_back({std::move(job), std::move(status)});
+  ++delivering_;
+}
+
+void Engine::EndExpired(ForwardStates::Jobs expired, std::vector<Ended>* ended) {
+  for (std::shared_ptr<AdmittedJob>& job : expired) {
+    EndEarly(std::move(job), DeadlineError(), ended);
+  }
+}
+
+void Engine::EndAnswered(JobId id, absl::StatusOr<ScoreResult> result, std::vector<Ended>* ended) {
+  std::shared_ptr<AdmittedJob> job = states_.End(id);
+  if (job == nullptr) {
+    return;
+  }
+  if (result.ok()) {
+    StageTimes& times = result->times;
+    times.queue_ms = std::max(0.0, job->waiting.ElapsedMs() - times.plan_ms - times.device_ms);
+  }
+  ended->push_back({std::move(job), std::move(result)});
+  ++delivering_;
+}
+
+void Engine::SetAlarm() {
+  if (const TimePoint at = states_.next_alarm(); at < alarm_at_) {
+    alarm_at_ = at;
+    alarm_.SetAt(at);
+  }
+}
+
+void Engine::Ring() {
+  std::vector<Ended> ended;
+  {
+    MutexLock lock(&mutex_);
+    alarm_at_ = TimePoint::max();
+    EndExpired(states_.Expire(std::chrono::steady_clock::now()), &ended);
+    SetAlarm();
+  }
+  Deliver(std::move(ended));
+}
+
+void Engine::Deliver(std::vector<Ended> ended) {
+  if (ended.empty()) {
+    return;
+  }
+  for (Ended& answer : ended) {
+    answer.job->done(std::move(answer.result));
+  }
+  const auto delivered = static_cast<int64_t>(ended.size());
+  // A drain also waits for the memory that the jobs hold.
+  ended.clear();
+  MutexLock lock(&mutex_);
+  delivering_ -= delivered;
 }
 
 absl::StatusOr<RequestPlan> Engine::Plan(const ScoreJob& job) const {

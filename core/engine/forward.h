@@ -47,6 +47,9 @@ struct ForwardShare {
   std::shared_ptr<const RequestPlan> plan;  // of its pass; null in a shared forward
   PlanCounts counts;  // the job's own where the contract says so, else the forward's
   Route route;
+
+  // The job's pass runs in several forwards.
+  bool IsPart() const { return parts_left > 0 || (plan != nullptr && plan->num_parts() > 1); }
 };
 
 // Immutable once built.

@@ -156,6 +156,7 @@ class Scheduler {
   // Tokens of their forwards that were not launched.
   int64_t queued_tokens() const { return queued_tokens_; }
   const Totals& totals() const { return totals_; }
+  const Options& options() const { return options_; }
 
  private:
   struct Job {

@@ -1,0 +1,20 @@
+// The errors that jobs end with or are refused with.
+#ifndef CORE_ENGINE_ENGINE_ERRORS_H_
+#define CORE_ENGINE_ENGINE_ERRORS_H_
+
+#include "absl/status/status.h"
+#include "core/engine/scheduler.h"
+
+namespace canopy {
+
+// The device was lost, so nothing runs any more.
+absl::Status UnhealthyError();
+absl::Status DeadlineError();
+absl::Status DrainingError();
+// The job gave its place in a full queue to another.
+absl::Status DisplacedError();
+absl::Status RefusalError(Refusal refusal, const JobRequest& request, const Scheduler& scheduler);
+
+}  // namespace canopy
+
+#endif  // CORE_ENGINE_ENGINE_ERRORS_H_

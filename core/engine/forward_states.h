@@ -1,0 +1,135 @@
+// The states of the forward that is planned, waits and runs: a state machine around the scheduler,
+// without threads or a clock of its own. The engine's threads call it under their mutex and do what
+// it returns.
+//
+// The next forward and the device each have a state. One forward is planned while one runs.
+//
+//   next    kEmpty --StartPlanning--> kPlanning --EndPlanning--> kPlanned --Launch--> kEmpty
+//           An end of a job, or a new pass of it, returns the forward to the queue: kEmpty.
+//           While the device is busy, an event may make the forward stale: a stale forward is
+//           never launched, but planned once more.
+//   device  kIdle --Launch--> kRunning --Finish--> kIdle
+//           kIdle --StartWork--> kWorking --FinishWork--> kIdle
+//
+// Events of jobs: Arrive, Cancel, Expire, Restart, End. After Drain no job arrives.
+//
+// A call that the state does not permit changes nothing and returns null or false.
+#ifndef CORE_ENGINE_FORWARD_STATES_H_
+#define CORE_ENGINE_FORWARD_STATES_H_
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/engine/forward.h"
+#include "core/engine/planned_forward.h"
+#include "core/engine/scheduler.h"
+#include "core/engine/types.h"
+
+namespace canopy {
+
+// Thread-compatible. Never calls a job's `run` or `done`.
+class ForwardStates {
+ public:
+  using Jobs = std::vector<std::shared_ptr<AdmittedJob>>;
+
+  enum class Next { kEmpty, kPlanning, kPlanned };
+  enum class Device { kIdle, kRunning, kWorking };
+  // What an idle device does now.
+  enum class Step { kWait, kPlan, kLaunch, kWork };
+
+  struct Arrival {
+    bool draining = false;                   // the job was refused because of a drain
+    Scheduler::Admission admission;          // the scheduler's answer otherwise
+    std::shared_ptr<AdmittedJob> displaced;  // has ended: its place went to the new job; or null
+  };
+
+  explicit ForwardStates(const Scheduler::Options& options) : scheduler_(options) {}
+
+  // Admits `job`, which has the id of `request` and a pass, or refuses it.
+  Arrival Arrive(const JobRequest& request, std::shared_ptr<AdmittedJob> job, TimePoint now);
+  // Ends a job that nobody waits for any more. Null if it has ended already.
+  std::shared_ptr<AdmittedJob> Cancel(JobId id);
+  // Ends the jobs whose deadline is not after `now`, and returns them. Call it at next_alarm().
+  Jobs Expire(TimePoint now);
+  // A job's remaining work is replaced by `pass`. False if the job has ended.
+  bool Restart(JobId id, std::shared_ptr<Pass> pass);
+  // Ends a job with its answer. Null if it has ended already.
+  std::shared_ptr<AdmittedJob> End(JobId id);
+  void Drain() { draining_ = true; }
+
+  // Takes the jobs of the next forward. If the result is not `built`, the caller builds it; then it
+  // calls EndPlanning or FailPlanning. Null if there is nothing to plan. Jobs that expire first are
+  // appended to `expired`.
+  std::unique_ptr<PlannedForward> StartPlanning(TimePoint now, Jobs* expired);
+  // The forward waits for the device, or its jobs return to the queue if one of them has ended or
+  // has a new pass. False if `planned` is not what StartPlanning returned last.
+  bool EndPlanning(std::unique_ptr<PlannedForward> planned);
+  // The forward cannot be built: ends its jobs, and returns those that had not ended before.
+  Jobs FailPlanning(std::unique_ptr<PlannedForward> planned);
+
+  // What the device thread does next; `has_work` = other work for the device waits. Such work and
+  // forwards alternate when both wait.
+  Step NextStep(bool has_work) const;
+  // The forward that the device runs now. Null if no forward is ready, if the device is busy, or if
+  // jobs of the forward have ended: the others then return to the queue. Jobs that expire first are
+  // appended to `expired`.
+  std::unique_ptr<PlannedForward> Launch(TimePoint now, Jobs* expired);
+  // The forward took `duration`: evidence for later decisions.
+  void RecordForward(const Turn& turn, std::chrono::duration<double> duration) {
+    scheduler_.RecordForward(turn, duration);
+  }
+  bool Finish();
+  bool StartWork();
+  bool FinishWork();
+
+  // Whether StartPlanning is of use on any thread, and on the planning thread: that one plans while
+  // the device is busy for long enough to make the hand-over worthwhile.
+  bool CanPlan() const {
+    return (next_ == Next::kEmpty && may_take_) || (next_ == Next::kPlanned && stale_);
+  }
+  bool CanPlanAhead() const { return plan_ahead_ && CanPlan(); }
+  bool CanLaunch() const { return device_ == Device::kIdle && next_ == Next::kPlanned && !stale_; }
+
+  Next next() const { return next_; }
+  Device device() const { return device_; }
+  bool stale() const { return stale_; }
+  bool draining() const { return draining_; }
+  bool HasJob(JobId id) const { return jobs_.contains(id); }
+  // No job is left, and no forward runs.
+  bool idle() const { return jobs_.empty() && device_ != Device::kRunning; }
+  // When Expire should be called next; max = never.
+  TimePoint next_alarm() const;
+  // For its counts.
+  const Scheduler& scheduler() const { return scheduler_; }
+
+ private:
+  std::shared_ptr<AdmittedJob> Remove(JobId id);
+  // Removes a job that the scheduler has forgotten already.
+  std::shared_ptr<AdmittedJob> RemoveEarly(JobId id);
+  bool MayRevise() const { return next_ != Next::kEmpty && device_ != Device::kIdle; }
+  bool IsCurrent(const PlannedForward& planned) const;
+  bool IsPlanning(const PlannedForward* planned) const {
+    return next_ == Next::kPlanning && planned != nullptr && planned->turn.jobs == turn_.jobs;
+  }
+  std::unique_ptr<PlannedForward> Begin(Turn turn);
+  void Correct(PlannedForward* planned);
+  void ReturnTurn(const Turn& turn);
+
+  Scheduler scheduler_;
+  absl::flat_hash_map<JobId, std::shared_ptr<AdmittedJob>> jobs_;  // those that have not ended
+  Next next_ = Next::kEmpty;
+  Device device_ = Device::kIdle;
+  Turn turn_;                                // of the next forward, unless kEmpty
+  std::unique_ptr<PlannedForward> planned_;  // the next forward; null unless kPlanned
+  bool stale_ = false;           // the next forward must be planned once more; false if kEmpty
+  bool may_take_ = false;        // the scheduler may have jobs to take
+  bool plan_ahead_ = false;      // the device is busy for long enough
+  bool work_went_last_ = false;  // a forward that is ready goes before other work
+  bool draining_ = false;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_ENGINE_FORWARD_STATES_H_
