@@ -19,8 +19,8 @@
 namespace canopy {
 namespace {
 
-std::atomic<LogFormat> g_format{LogFormat::kText};
-std::atomic<int32_t> g_lines_per_second{kDefaultLogLinesPerSecond};
+std::atomic<LogFormat> g_format{LogOptions().format};
+std::atomic<int32_t> g_lines_per_second{LogOptions().lines_per_second};
 std::atomic<int64_t> g_left_out{0};
 
 struct Character {
@@ -169,13 +169,12 @@ std::string BoundedForLog(absl::string_view text, size_t max_bytes) {
                                   : absl::StrCat(text.substr(0, max_bytes), "...");
 }
 
-void SetLogLimit(int32_t lines_per_second) {
-  g_lines_per_second.store(lines_per_second, std::memory_order_relaxed);
+void SetLogOptions(const LogOptions& options) {
+  g_format.store(options.format, std::memory_order_relaxed);
+  g_lines_per_second.store(options.lines_per_second, std::memory_order_relaxed);
 }
 
 int64_t LogLinesLeftOut() { return g_left_out.load(std::memory_order_relaxed); }
-
-void SetLogFormat(LogFormat format) { g_format.store(format, std::memory_order_relaxed); }
 
 std::string FormatLogLine(LogFormat format, absl::string_view severity, absl::string_view event,
                           absl::Span<const LogField> fields) {

@@ -9,12 +9,9 @@
 #include <map>
 #include <numeric>
 #include <utility>
+#include <vector>
 
-#include "absl/algorithm/container.h"
-#include "absl/flags/commandlineflag.h"
-#include "absl/flags/reflection.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
@@ -24,6 +21,17 @@ namespace canopy::server {
 namespace {
 
 constexpr absl::string_view kFlagFile = "flagfile";
+
+// Flags by name.
+using FlagMap = std::map<absl::string_view, const OptionFlag*>;
+
+FlagMap ByName(absl::Span<const OptionFlag> flags) {
+  FlagMap map;
+  for (const OptionFlag& flag : flags) {
+    map.emplace(flag.name, &flag);
+  }
+  return map;
+}
 
 // The number of letters to insert, remove or change that make `a` of `b`.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
@@ -42,14 +50,12 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 // The flag that was probably meant by `name`; '' = none is near. Dashes stand for underscores, and
 // capitals for small letters.
-std::string NearestFlag(absl::string_view name) {
+std::string NearestFlag(absl::string_view name, const FlagMap& flags) {
   const std::string meant = absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"-", "_"}}));
   std::string nearest;
   // About a third of the letters may be wrong.
   size_t least = std::min<size_t>((meant.size() + 1) / 3, 3) + 1;
-  const auto flags = absl::GetAllFlags();
-  const std::map<absl::string_view, absl::CommandLineFlag*> sorted(flags.begin(), flags.end());
-  for (const auto& [each, flag] : sorted) {
+  for (const auto& [each, flag] : flags) {
     if (const size_t distance = EditDistance(meant, each); distance < least) {
       least = distance;
       nearest = std::string(each);
@@ -69,9 +75,9 @@ std::string WhyUnreadable(const std::string& path, int error) {
 
 class FlagParser {
  public:
-  explicit FlagParser(const std::vector<std::string>& repeatable) : repeatable_(repeatable) {}
+  explicit FlagParser(absl::Span<const OptionFlag> flags) : flags_(ByName(flags)) {}
 
-  absl::Status Parse(const std::vector<std::string>& arguments, bool in_file) {
+  absl::Status Parse(absl::Span<const std::string> arguments, bool in_file) {
     for (size_t i = 0; i < arguments.size(); ++i) {
       absl::string_view argument = arguments[i];
       if (argument == "--" && i + 1 == arguments.size()) {
@@ -87,7 +93,7 @@ class FlagParser {
         CANOPY_RETURN_IF_ERROR(Set(name, argument.substr(equals + 1), in_file));
       } else if (const char* value = SwitchValue(name); value != nullptr) {
         CANOPY_RETURN_IF_ERROR(Set(SwitchName(name), value, in_file));
-      } else if (absl::FindCommandLineFlag(name) == nullptr && name != kFlagFile) {
+      } else if (Find(name) == nullptr && name != kFlagFile) {
         return UnknownFlag(name);
       } else if (i + 1 < arguments.size() && !in_file) {
         CANOPY_RETURN_IF_ERROR(Set(name, arguments[++i], in_file));
@@ -99,27 +105,32 @@ class FlagParser {
   }
 
  private:
-  static absl::Status UnknownFlag(absl::string_view name) {
-    const std::string nearest = NearestFlag(name);
+  const OptionFlag* Find(absl::string_view name) const {
+    const auto found = flags_.find(name);
+    return found == flags_.end() ? nullptr : found->second;
+  }
+
+  absl::Status UnknownFlag(absl::string_view name) const {
+    const std::string nearest = NearestFlag(name, flags_);
     return absl::InvalidArgumentError(
         absl::StrCat("--", name, ": unknown flag",
                      nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?")));
   }
 
-  static bool IsSwitch(absl::string_view name) {
-    const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
-    return flag != nullptr && flag->IsOfType<bool>();
+  bool IsSwitch(absl::string_view name) const {
+    const OptionFlag* flag = Find(name);
+    return flag != nullptr && flag->is_switch;
   }
 
   // What --name alone or --noname stands for; null = neither names a switch.
-  static const char* SwitchValue(absl::string_view name) {
+  const char* SwitchValue(absl::string_view name) const {
     if (IsSwitch(name)) {
       return "true";
     }
     return IsSwitch(SwitchName(name)) ? "false" : nullptr;
   }
 
-  static absl::string_view SwitchName(absl::string_view name) {
+  absl::string_view SwitchName(absl::string_view name) const {
     return IsSwitch(name) ? name : absl::StripPrefix(name, "no");
   }
 
@@ -128,21 +139,14 @@ class FlagParser {
       return in_file ? absl::InvalidArgumentError("--flagfile: flag files do not nest")
                      : ParseFile(value);
     }
-    absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+    const OptionFlag* flag = Find(name);
     if (flag == nullptr) {
       return UnknownFlag(name);
     }
-    std::string text(value);
-    if (absl::c_linear_search(repeatable_, name)) {
-      std::string& all = values_[std::string(name)];
-      absl::StrAppend(&all, all.empty() ? "" : std::string(1, kRepeatSeparator), value);
-      text = all;
-    }
-    std::string error;
-    if (!flag->ParseFrom(text, &error)) {
-      return absl::InvalidArgumentError(absl::StrCat("--", name, ": '", value, "' is not valid",
-                                                     error.empty() ? "" : ": ",
-                                                     absl::StrReplaceAll(error, {{"\n", " "}})));
+    if (!flag->set(value)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--", name, ": '", value, "' is not valid: Illegal value '",
+          absl::StrReplaceAll(value, {{"\n", " "}}), "' specified for flag '", name, "'"));
     }
     return absl::OkStatus();
   }
@@ -165,29 +169,21 @@ class FlagParser {
     return Parse(arguments, /*in_file=*/true);
   }
 
-  const std::vector<std::string>& repeatable_;
-  std::map<std::string, std::string> values_;  // of repeatable flags, so far
+  const FlagMap flags_;
 };
 
 }  // namespace
 
-absl::Status ParseFlags(const std::vector<std::string>& arguments,
-                        const std::vector<std::string>& repeatable) {
-  return FlagParser(repeatable).Parse(arguments, /*in_file=*/false);
+absl::Status ParseFlags(absl::Span<const std::string> arguments,
+                        absl::Span<const OptionFlag> flags) {
+  return FlagParser(flags).Parse(arguments, /*in_file=*/false);
 }
 
-std::string FlagsHelp(absl::string_view file_suffix) {
-  std::map<std::string, std::string> lines;
-  for (const auto& [name, flag] : absl::GetAllFlags()) {
-    if (absl::EndsWith(flag->Filename(), file_suffix)) {
-      lines[std::string(name)] = absl::StrCat(
-          "  --", name, "  ", flag->Help(),
-          " Default: ", flag->DefaultValue().empty() ? "''" : flag->DefaultValue(), ".\n");
-    }
-  }
+std::string FlagsHelp(absl::Span<const OptionFlag> flags) {
   std::string help;
-  for (const auto& [name, line] : lines) {
-    help += line;
+  for (const auto& [name, flag] : ByName(flags)) {
+    absl::StrAppend(&help, "  --", name, "  ", flag->help,
+                    " Default: ", flag->default_text.empty() ? "''" : flag->default_text, ".\n");
   }
   return help;
 }

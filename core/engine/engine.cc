@@ -8,49 +8,38 @@
 #include "base/status_macros.h"
 #include "core/engine/job_estimate.h"
 #include "core/engine/job_run.h"
-#include "core/engine/scheduler.h"
 
 namespace canopy {
 namespace {
 
 absl::Status CheckOptions(const Engine::Options& options) {
-  if (options.max_batch_tokens < 1) {
+  const Scheduler::Options& scheduler = options.scheduler;
+  if (scheduler.max_batch_tokens < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_batch_tokens: ", options.max_batch_tokens, " is below 1"));
+        absl::StrCat("max_batch_tokens: ", scheduler.max_batch_tokens, " is below 1"));
   }
-  if (options.max_batch_bytes < 1) {
+  if (scheduler.max_batch_bytes < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_batch_bytes: ", options.max_batch_bytes, " is below 1"));
+        absl::StrCat("max_batch_bytes: ", scheduler.max_batch_bytes, " is below 1"));
   }
-  if (options.batch_window < absl::ZeroDuration() ||
-      options.low_priority_patience < absl::ZeroDuration()) {
+  if (scheduler.batch_window < absl::ZeroDuration() ||
+      scheduler.low_priority_patience < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
         "batch_window and low_priority_patience must not be negative");
   }
-  if (options.max_queued_requests < 1) {
+  if (scheduler.max_queued_requests < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_queued_requests: ", options.max_queued_requests, " is below 1"));
+        absl::StrCat("max_queued_requests: ", scheduler.max_queued_requests, " is below 1"));
   }
-  if (options.max_queued_tokens < 1) {
+  if (scheduler.max_queued_tokens < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_queued_tokens: ", options.max_queued_tokens, " is below 1"));
+        absl::StrCat("max_queued_tokens: ", scheduler.max_queued_tokens, " is below 1"));
   }
   if (options.max_mask_bytes < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_mask_bytes: ", options.max_mask_bytes, " is negative"));
   }
   return absl::OkStatus();
-}
-
-Scheduler::Options SchedulerOptions(const Engine::Options& options) {
-  Scheduler::Options scheduler;
-  scheduler.max_batch_tokens = options.max_batch_tokens;
-  scheduler.max_batch_bytes = options.max_batch_bytes;
-  scheduler.max_queued_requests = options.max_queued_requests;
-  scheduler.max_queued_tokens = options.max_queued_tokens;
-  scheduler.batch_window = absl::ToChronoMicroseconds(options.batch_window);
-  scheduler.low_priority_patience = absl::ToChronoMicroseconds(options.low_priority_patience);
-  return scheduler;
 }
 
 }  // namespace
@@ -81,7 +70,7 @@ Engine::Engine(const Options& options, std::vector<std::unique_ptr<ModelRunner>>
   for (std::unique_ptr<ModelRunner>& runner : runners) {
     slots_.push_back(std::make_unique<ModelSlot>(std::move(runner)));
   }
-  pipeline_ = std::make_unique<Pipeline>(SchedulerOptions(options_), options_.on_forward);
+  pipeline_ = std::make_unique<Pipeline>(options_.scheduler, options_.on_forward);
 }
 
 const ModelSlot* Engine::FindSlot(absl::string_view name) const {
@@ -159,7 +148,8 @@ absl::Status Engine::Submit(ScoreJob job, Callback done) {
   request.device_bytes = estimate.device_bytes;
   request.forecast_nanos = estimate.forecast_nanos;
   request.deadline = job.deadline;
-  auto run = std::make_unique<JobRun>(std::move(job), route, options_.max_batch_tokens, slot);
+  auto run =
+      std::make_unique<JobRun>(std::move(job), route, options_.scheduler.max_batch_tokens, slot);
   return pipeline_->Submit(request, std::move(run), std::move(done));
 }
 
@@ -169,7 +159,7 @@ absl::StatusOr<RequestPlan> Engine::Plan(const ScoreJob& job) const {
     return absl::NotFoundError(absl::StrCat("model: '", job.model, "' is not loaded"));
   }
   return RequestPlan::Create(job.batch, EffectiveRoute(job, *slot->info()),
-                             options_.max_batch_tokens, TrieUse::kAlways);
+                             options_.scheduler.max_batch_tokens, TrieUse::kAlways);
 }
 
 GraphUse Engine::graphs() const {

@@ -141,13 +141,13 @@ TEST(RequestLogTest, MakesAnIdWhereThereIsNone) {
   EXPECT_EQ(log.Write(record, {}), "");
   // An id in no line is of no use to anybody.
   record.request_id = "";
-  SetLogLimit(1);
+  SetLogOptions({LogFormat::kText, 1});
   int written = 0;
   while (written < 10'000 && !log.Write(record, {}).empty()) {
     ++written;
   }
   EXPECT_LT(written, 10'000);
-  SetLogLimit(kDefaultLogLinesPerSecond);
+  SetLogOptions({});
 }
 
 TEST(RequestLogTest, FindsTheIdWithoutReadingTheRest) {
