@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/logging.h"
+#include "base/shared_defaults.h"
 #include "core/engine/engine.h"
 #include "core/engine/model_options.h"
 #include "server/rpc/call_options.h"
@@ -28,7 +29,7 @@ struct ServerOptions {
   LogOptions log;
 
   // Addresses as HOST:PORT, port 0 = any free one; '' = off.
-  std::string listen = "127.0.0.1:50051";
+  std::string listen = kDefaultAddress;
   std::string metrics_listen;
   std::string health_listen;
   std::string admin_listen;

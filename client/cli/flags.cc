@@ -1,8 +1,11 @@
 #include "client/cli/flags.h"
 
 #include "absl/flags/flag.h"
+#include "client/client_options.h"
 
-ABSL_FLAG(std::string, server, "127.0.0.1:50051",
+using canopy::client::ClientOptions;
+
+ABSL_FLAG(std::string, server, ClientOptions().target,
           "gRPC target of the server: host:port, dns:///name:port, unix:path");
 ABSL_FLAG(std::string, admin, "127.0.0.1:50052",
           "gRPC target of the server's --admin_listen: host:port, unix:path");
@@ -13,9 +16,9 @@ ABSL_FLAG(std::string, config, "",
 ABSL_FLAG(int64_t, reranker_yes_token, -1,
           "as the server's --reranker_yes_token; -1 = as the folder's reranker.json says");
 ABSL_FLAG(int64_t, reranker_no_token, -1, "as the server's --reranker_no_token");
-ABSL_FLAG(absl::Duration, deadline, absl::Seconds(60),
+ABSL_FLAG(absl::Duration, deadline, ClientOptions().deadline,
           "time for a call, its retries included, with its unit: 500ms, 5s or 2m");
-ABSL_FLAG(int64_t, max_request_bytes, int64_t{64} << 20,
+ABSL_FLAG(int64_t, max_request_bytes, ClientOptions().max_request_bytes,
           "largest request in bytes; a larger one is refused before it is sent");
 ABSL_FLAG(std::string, format, "table", "how the answer is shown: table|json");
 ABSL_FLAG(std::string, color, "auto", "auto|always|never; auto = when stdout is a terminal");

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "base/shared_defaults.h"
 #include "server/telemetry/request_log.h"
 #include "server/wire/request_validator.h"
 
@@ -25,7 +26,7 @@ struct CallOptions {
 // What one connection may send.
 struct ConnectionLimits {
   // Bytes of one message, below 2^31; calls with larger ones end with gRPC's RESOURCE_EXHAUSTED.
-  int64_t max_request_bytes = int64_t{64} << 20;
+  int64_t max_request_bytes = kDefaultMaxRequestBytes;
   int32_t max_concurrent_streams = 1'024;  // calls in flight
 };
 
