@@ -282,7 +282,7 @@ TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
           ExpectFakeScores(calls[i].get(), kPoison);
           continue;
         }
-        EXPECT_EQ(ErrorReason(result.status()), "PATH_TOO_LARGE_FOR_DEVICE") << result.status();
+        EXPECT_EQ(ErrorReasonName(result.status()), "PATH_TOO_LARGE_FOR_DEVICE") << result.status();
         EXPECT_TRUE(count > 1 || calls[i]->batch->num_paths() == 1) << "job " << i;
       }
       ExpectFakeScores(occupant.get(), kPoison);

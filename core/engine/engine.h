@@ -66,7 +66,7 @@ class Engine {
   // deadline has passed, RESOURCE_EXHAUSTED with RetryAfter when the queue is full or too long for
   // the deadline. Results carry DEADLINE_EXCEEDED or CANCELLED, at once and whatever the device
   // does, RESOURCE_EXHAUSTED with RetryAfter when a full queue owed the place to another, what
-  // RequestPlan::Create returns, RESOURCE_EXHAUSTED with ErrorReason PATH_TOO_LARGE_FOR_DEVICE when
+  // RequestPlan::Create returns, RESOURCE_EXHAUSTED with the reason PATH_TOO_LARGE_FOR_DEVICE when
   // one path does not fit the device, QUESTION_TOO_LARGE_FOR_DEVICE when a question does not, or
   // the runner's error.
   absl::Status Submit(ScoreJob job, Callback done);

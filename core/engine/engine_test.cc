@@ -154,7 +154,7 @@ TEST_F(EngineTest, RefusesOnePathThatTheDeviceCannotHoldAndLivesOn) {
   controls_->LimitSlots(10);
   const absl::StatusOr<ScoreResult> refused = Run(ScoreAll(RandomBatch(2, 4, 30)));
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
-  EXPECT_EQ(ErrorReason(refused.status()), "PATH_TOO_LARGE_FOR_DEVICE");
+  EXPECT_EQ(ErrorReasonName(refused.status()), "PATH_TOO_LARGE_FOR_DEVICE");
   EXPECT_FALSE(RetryAfter(refused.status()).has_value());
 
   const auto small = RandomBatch(1, 1, 2);

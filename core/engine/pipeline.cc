@@ -16,32 +16,27 @@ absl::Status DeadlineError() {
   return absl::DeadlineExceededError("the deadline passed before the answer was there");
 }
 
-absl::Status DrainingError() {
-  return WithErrorReason(absl::UnavailableError("draining"), "DRAINING");
-}
+absl::Status DrainingError() { return ErrorFor(ErrorReason::kDraining, "draining"); }
 
 absl::Status RefusalError(Refusal refusal, const JobRequest& request, const Scheduler& scheduler,
                           const Scheduler::Options& options) {
   switch (refusal) {
     case Refusal::kQueuedRequests:
-      return WithErrorReason(absl::ResourceExhaustedError(absl::StrCat(
-                                 "queue full: ",
-                                 scheduler.queued_requests(Priority::kNormal) +
-                                     scheduler.queued_requests(Priority::kLow),
-                                 " requests wait, limit ", options.max_queued_requests)),
-                             "QUEUE_FULL");
+      return ErrorFor(ErrorReason::kQueueFull,
+                      absl::StrCat("queue full: ",
+                                   scheduler.queued_requests(Priority::kNormal) +
+                                       scheduler.queued_requests(Priority::kLow),
+                                   " requests wait, limit ", options.max_queued_requests));
     case Refusal::kQueuedTokens:
-      return WithErrorReason(
-          absl::ResourceExhaustedError(
-              absl::StrCat("queue full: ", scheduler.queued_tokens(), " computed tokens wait, and ",
-                           request.tokens, " more exceed the limit ", options.max_queued_tokens)),
-          "QUEUE_TOKENS_FULL");
+      return ErrorFor(
+          ErrorReason::kQueueTokensFull,
+          absl::StrCat("queue full: ", scheduler.queued_tokens(), " computed tokens wait, and ",
+                       request.tokens, " more exceed the limit ", options.max_queued_tokens));
     case Refusal::kDeadline:
-      return WithErrorReason(
-          absl::ResourceExhaustedError(absl::StrCat(
-              "too busy: ", scheduler.queued_tokens(),
-              " computed tokens wait, and the request's deadline would pass among them")),
-          "DEADLINE_TOO_SHORT");
+      return ErrorFor(
+          ErrorReason::kDeadlineTooShort,
+          absl::StrCat("too busy: ", scheduler.queued_tokens(),
+                       " computed tokens wait, and the request's deadline would pass among them"));
   }
   return absl::InternalError("an unknown refusal");
 }
@@ -49,8 +44,7 @@ absl::Status RefusalError(Refusal refusal, const JobRequest& request, const Sche
 }  // namespace
 
 absl::Status UnhealthyError() {
-  return WithErrorReason(
-      absl::UnavailableError("the device was lost; this server must be restarted"), "DEVICE_LOST");
+  return ErrorFor(ErrorReason::kDeviceLost, "the device was lost; this server must be restarted");
 }
 
 Pipeline::Pipeline(const Scheduler::Options& options, ForwardObserver observer)
@@ -95,12 +89,10 @@ absl::Status Pipeline::Submit(const JobRequest& request, std::unique_ptr<JobRun>
     }
     if (admission.displaced.has_value()) {
       EndEarly(*admission.displaced,
-               WithErrorReason(
-                   WithRetryAfter(absl::ResourceExhaustedError(
-                                      "queue full: the place went to a client with fewer requests "
-                                      "or a request of higher priority"),
-                                  delay),
-                   "DISPLACED"),
+               WithRetryAfter(ErrorFor(ErrorReason::kDisplaced,
+                                       "queue full: the place went to a client with fewer requests "
+                                       "or a request of higher priority"),
+                              delay),
                &ended);
     }
     jobs_.emplace(id, job);

@@ -254,7 +254,7 @@ TEST_P(TorchEngineTest, MemoryThatRunsOutAtAnyAllocationLosesNothing) {
       } else {
         ++failed;
         EXPECT_TRUE(absl::IsResourceExhausted(result.status())) << result.status();
-        EXPECT_EQ(ErrorReason(result.status()), "PATH_TOO_LARGE_FOR_DEVICE");
+        EXPECT_EQ(ErrorReasonName(result.status()), "PATH_TOO_LARGE_FOR_DEVICE");
       }
     }
     occupant->answered.WaitForNotification();

@@ -81,10 +81,8 @@ class ExplainCall final : public CallReactor {
       return;
     }
     if (!context().explains.Schedule([this] { Run(); })) {
-      Answer(WithErrorReason(
-          WithRetryAfter(absl::ResourceExhaustedError("too many Explain calls wait"),
-                         kExplainRetryDelay),
-          "EXPLAIN_BUSY"));
+      Answer(WithRetryAfter(ErrorFor(ErrorReason::kExplainBusy, "too many Explain calls wait"),
+                            kExplainRetryDelay));
     }
   }
 

@@ -121,7 +121,8 @@ absl::Status WeightLoader::ToContract(const absl::Status& status) const {
   status.ForEachPayload([&error](absl::string_view type_url, const absl::Cord& payload) {
     error.SetPayload(type_url, payload);
   });
-  return absl::IsResourceExhausted(error) ? WithErrorReason(error, "NO_MEMORY_FOR_WEIGHTS") : error;
+  return absl::IsResourceExhausted(error) ? WithErrorReason(error, ErrorReason::kNoMemoryForWeights)
+                                          : error;
 }
 
 }  // namespace canopy::server

@@ -79,15 +79,20 @@ absl::string_view CodeName(grpc::StatusCode code) { return kCodes[CodeIndex(code
 
 std::vector<std::string> ErrorReasonNames() {
   std::vector<std::string> names = {"none"};
-  for (const absl::string_view reason : kErrorReasons) {
-    names.emplace_back(reason);
+  for (const ErrorReasonRow& row : kErrorReasons) {
+    names.emplace_back(row.name);
   }
   names.emplace_back("other");
   return names;
 }
 
 size_t ErrorReasonIndex(absl::string_view reason) {
-  return reason.empty() ? 0 : 1 + IndexOf(kErrorReasons, reason);
+  if (reason.empty()) {
+    return 0;
+  }
+  const auto* found = absl::c_find_if(
+      kErrorReasons, [reason](const ErrorReasonRow& row) { return row.name == reason; });
+  return 1 + static_cast<size_t>(found - std::begin(kErrorReasons));
 }
 
 std::vector<std::string> BackendNames() {

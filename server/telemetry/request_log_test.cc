@@ -56,8 +56,7 @@ TEST(RequestLogTest, SaysWhoWhatAndHowLong) {
 }
 
 TEST(RequestLogTest, NamesTheReasonOfARefusalAndNotItsText) {
-  const std::string line = Line(
-      {}, WithErrorReason(absl::FailedPreconditionError("of model secret"), "POLICY_UNAVAILABLE"));
+  const std::string line = Line({}, ErrorFor(ErrorReason::kPolicyUnavailable, "of model secret"));
   EXPECT_THAT(line, HasSubstr("code=FAILED_PRECONDITION"));
   EXPECT_THAT(line, HasSubstr("reason=POLICY_UNAVAILABLE"));
   EXPECT_THAT(line, Not(HasSubstr("secret")));

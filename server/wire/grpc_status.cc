@@ -182,7 +182,7 @@ WireError ToWireError(const absl::Status& status) {
   }
   error.log_field = PayloadText(status, kLogFieldKey);
   error.log_reason = PayloadText(status, kLogReasonKey);
-  error.reason = ErrorReason(status);
+  error.reason = ErrorReasonName(status);
   if (!error.reason.empty()) {
     google::rpc::ErrorInfo info;
     info.set_reason(error.reason);
