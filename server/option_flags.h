@@ -5,6 +5,7 @@
 #ifndef SERVER_OPTION_FLAGS_H_
 #define SERVER_OPTION_FLAGS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/enum_table.h"
 
 namespace canopy::server {
 
@@ -94,6 +96,16 @@ OptionFlag DurationFlag(std::string name, absl::Duration* field, absl::Duration 
 // One value of a flag that takes one of several words.
 template <typename T>
 using FlagChoices = std::vector<std::pair<std::string, T>>;
+
+// The values of an enum by their names.
+template <typename Enum, size_t N>
+FlagChoices<Enum> ChoicesOf(const NamedValue<Enum> (&rows)[N]) {
+  FlagChoices<Enum> choices;
+  for (const auto& [value, name] : rows) {
+    choices.emplace_back(name, value);
+  }
+  return choices;
+}
 
 template <typename T>
 OptionFlag ChoiceFlag(std::string name, T* field, FlagChoices<T> choices, std::string help) {

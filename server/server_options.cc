@@ -173,13 +173,18 @@ Flags AddressFlags(ServerOptions* options) {
   };
 }
 
+FlagChoices<std::optional<Policy>> PolicyChoices() {
+  FlagChoices<std::optional<Policy>> choices = {{"auto", std::nullopt}};
+  for (const auto& [policy, name] : kPolicies) {
+    choices.emplace_back(name, policy);
+  }
+  return choices;
+}
+
 Flags RoutingFlags(ServerOptions* options) {
   return {
       ChoiceFlag<std::optional<Policy>>(
-          "policy", &options->model.policy,
-          {{"auto", std::nullopt},
-           {"reference", Policy::kReference},
-           {"measured", Policy::kMeasured}},
+          "policy", &options->model.policy, PolicyChoices(),
           "Who picks the backend for POLICY_DEFAULT: reference (fixed rules), measured (the least "
           "predicted cost; measures at start) or auto (measured where fused runs, where "
           "--route_costs has costs, or where measuring is forecast to take at most 2 s; else "
@@ -187,17 +192,11 @@ Flags RoutingFlags(ServerOptions* options) {
       TextFlag("route_costs", &options->model.route_costs,
                "File of measured costs: read where it fits device, model and version, else written "
                "after measuring; '' measures at each start that needs it."),
-      ChoiceFlag<Backend>("backend", &options->engine.default_backend,
-                          {{"auto", Backend::kAuto},
-                           {"dense", Backend::kDense},
-                           {"segmented", Backend::kSegmented},
-                           {"path", Backend::kPath},
-                           {"fused", Backend::kFused}},
+      ChoiceFlag<Backend>("backend", &options->engine.default_backend, ChoicesOf(kBackends),
                           "Backend for requests that leave backend and policy open: auto, dense, "
                           "segmented, path, or fused where it runs."),
       ChoiceFlag<Packing>(
-          "packing", &options->engine.default_packing,
-          {{"auto", Packing::kAuto}, {"padded", Packing::kPadded}},
+          "packing", &options->engine.default_packing, ChoicesOf(kPackings),
           "Packing for requests that leave packing and policy open: auto or padded."),
   };
 }

@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     if (options.default_backend == Backend::kFused && !runner->info()->fused_supported) {
       return absl::FailedPreconditionError(
           absl::StrCat("backend: fused does not run on model '", runner->info()->name,
-                       "' here; it has: auto, dense, segmented, path"));
+                       "' here; it has: auto, ", ListBackends(runner->info()->backend_support())));
     }
   }
   return std::unique_ptr<Engine>(new Engine(options, std::move(runners)));

@@ -262,9 +262,7 @@ void Pipeline::NoteHealth(const absl::Status& status) {
 }
 
 void Pipeline::LogFallbackOnce(const Route& route) {
-  // Small batches and wishes are no fallbacks.
-  if (route.reason == Reason::kNone || route.reason == Reason::kSmallBatch ||
-      route.reason == Reason::kRequested || route.reason == Reason::kMeasured) {
+  if (!RowOf(kReasons, route.reason).is_fallback) {
     return;
   }
   if (logged_reasons_.insert(route.reason).second) {

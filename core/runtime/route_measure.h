@@ -25,10 +25,6 @@ struct RouteMeasureOptions {
   std::function<double()> now_ms;  // null = the monotonic clock
 };
 
-// The backends that `model` may run: path, dense and segmented with full attention, fused where it
-// runs.
-std::vector<Backend> RunnableBackends(const ModelInfo& model);
-
 // Vectors of random-like requests, small ones first, on every backend that may run. A backend that
 // fails is left out and logged, but for path, whose error is returned, and a lost device, which
 // ends everything (UNAVAILABLE).
