@@ -1,20 +1,17 @@
 #include "server/flag_parser.h"
 
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
-#include <numeric>
-#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/file_text.h"
+#include "base/flag_text.h"
 #include "base/status_macros.h"
 
 namespace canopy::server {
@@ -31,46 +28,6 @@ FlagMap ByName(absl::Span<const OptionFlag> flags) {
     map.emplace(flag.name, &flag);
   }
   return map;
-}
-
-// The number of letters to insert, remove or change that make `a` of `b`.
-size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({change, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-// The flag that was probably meant by `name`; '' = none is near. Dashes stand for underscores, and
-// capitals for small letters.
-std::string NearestFlag(absl::string_view name, const FlagMap& flags) {
-  const std::string meant = absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"-", "_"}}));
-  std::string nearest;
-  // About a third of the letters may be wrong.
-  size_t least = std::min<size_t>((meant.size() + 1) / 3, 3) + 1;
-  for (const auto& [each, flag] : flags) {
-    if (const size_t distance = EditDistance(meant, each); distance < least) {
-      least = distance;
-      nearest = std::string(each);
-    }
-  }
-  return nearest;
-}
-
-// Why a file cannot be read; `error` is errno.
-std::string WhyUnreadable(const std::string& path, int error) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    return ": it is a folder; name a file in it";
-  }
-  return error == 0 ? "" : absl::StrCat(": ", std::strerror(error));
 }
 
 class FlagParser {
@@ -111,10 +68,12 @@ class FlagParser {
   }
 
   absl::Status UnknownFlag(absl::string_view name) const {
-    const std::string nearest = NearestFlag(name, flags_);
+    std::vector<absl::string_view> names;
+    for (const auto& [known, flag] : flags_) {
+      names.push_back(known);
+    }
     return absl::InvalidArgumentError(
-        absl::StrCat("--", name, ": unknown flag",
-                     nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?")));
+        absl::StrCat("--", name, ": unknown flag", DidYouMean(name, names)));
   }
 
   bool IsSwitch(absl::string_view name) const {
@@ -152,19 +111,16 @@ class FlagParser {
   }
 
   absl::Status ParseFile(absl::string_view path) {
-    errno = 0;
-    std::ifstream file{std::string(path)};
-    const int error = errno;
-    std::vector<std::string> arguments;
-    for (std::string line; std::getline(file, line);) {
-      const absl::string_view text = absl::StripAsciiWhitespace(line);
-      if (!text.empty() && text[0] != '#') {
-        arguments.emplace_back(text);
-      }
+    const absl::StatusOr<std::string> text = ReadFileText(std::string(path));
+    if (!text.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--flagfile: ", text.status().message()));
     }
-    if (!file.eof()) {
-      return absl::InvalidArgumentError(absl::StrCat("--flagfile: cannot read '", path, "'",
-                                                     WhyUnreadable(std::string(path), error)));
+    std::vector<std::string> arguments;
+    for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+      line = absl::StripAsciiWhitespace(line);
+      if (!line.empty() && line[0] != '#') {
+        arguments.emplace_back(line);
+      }
     }
     return Parse(arguments, /*in_file=*/true);
   }

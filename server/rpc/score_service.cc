@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/status_details.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "server/rpc/call_reactor.h"
 #include "server/rpc/model_lookup.h"
 #include "server/rpc/score_work.h"
