@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace canopy::server {
+namespace canopy {
 
 std::optional<Address> SplitAddress(absl::string_view address) {
   const size_t colon = address.rfind(':');
@@ -51,4 +51,4 @@ std::string WithPort(absl::string_view address, int port) {
   return absl::StrCat(address.substr(0, address.rfind(':') + 1), port);
 }
 
-}  // namespace canopy::server
+}  // namespace canopy

@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace canopy::server {
+namespace canopy {
 
 struct Address {
   std::string host;  // without brackets
@@ -23,6 +23,6 @@ bool IsLoopbackAddress(absl::string_view address);
 // HOST:PORT with another port.
 std::string WithPort(absl::string_view address, int port);
 
-}  // namespace canopy::server
+}  // namespace canopy
 
 #endif  // BASE_ADDRESS_H_

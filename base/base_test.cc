@@ -35,7 +35,7 @@ TEST(LoggingTest, JsonIsAsciiWhateverTheBytes) {
 
 TEST(LoggingTest, AFloodOfOneEventLeavesLinesOutAndOthersAlone) {
   const int64_t before = LogLinesLeftOut();
-  SetLogLimit(3);
+  SetLogOptions({LogFormat::kText, 3});
   int written = 0;
   // However slow this runs, most of these fall into seconds that have had their lines.
   for (int i = 0; i < 10'000; ++i) {
@@ -45,9 +45,9 @@ TEST(LoggingTest, AFloodOfOneEventLeavesLinesOutAndOthersAlone) {
   EXPECT_LT(written, 10'000);
   EXPECT_EQ(LogLinesLeftOut() - before, 10'000 - written);
   EXPECT_TRUE(LogInfo("other"));
-  SetLogLimit(0);
+  SetLogOptions({LogFormat::kText, 0});
   EXPECT_TRUE(LogInfo("flood"));
-  SetLogLimit(kDefaultLogLinesPerSecond);
+  SetLogOptions({});
 }
 
 TEST(LoggingTest, JsonQuotesNonFiniteNumbers) {

@@ -1,33 +1,70 @@
-// Every reason that WithErrorReason names: programs, metrics and docs/OPERATING.md know no other.
+// The reasons of errors that programs are to tell apart: their names on the wire, in metrics, in
+// logs and in docs/OPERATING.md, and the code that each comes with.
 #ifndef BASE_ERROR_REASONS_H_
 #define BASE_ERROR_REASONS_H_
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "base/enum_table.h"
 
 namespace canopy {
 
-inline constexpr absl::string_view kErrorReasons[] = {
-    // The request, as it is, has no answer here.
-    "BACKEND_UNAVAILABLE",
-    "POLICY_UNAVAILABLE",
-    "MODEL_VERSION_UNAVAILABLE",
-    "VOCABULARY_MISMATCH",
-    "PATH_TOO_LARGE_FOR_DEVICE",
-    "QUESTION_TOO_LARGE_FOR_DEVICE",
-    "NO_MEMORY_FOR_WEIGHTS",
-    // Too much at once: a later try may succeed.
-    "QUEUE_FULL",
-    "QUEUE_TOKENS_FULL",
-    "DEADLINE_TOO_SHORT",
-    "DISPLACED",
-    "EXPLAIN_BUSY",
-    "LOAD_BUSY",
-    "MEMORY_FULL",
-    // The server.
-    "LOADING",
-    "DRAINING",
-    "DEVICE_LOST",
+enum class ErrorReason {
+  // The request, as it is, has no answer here.
+  kBackendUnavailable,
+  kPolicyUnavailable,
+  kModelVersionUnavailable,
+  kVocabularyMismatch,
+  kPathTooLargeForDevice,
+  kQuestionTooLargeForDevice,
+  kNoMemoryForWeights,
+  // Too much at once: a later try may succeed.
+  kQueueFull,
+  kQueueTokensFull,
+  kDeadlineTooShort,
+  kDisplaced,
+  kExplainBusy,
+  kLoadBusy,
+  kMemoryFull,
+  // The server.
+  kLoading,
+  kDraining,
+  kDeviceLost,
 };
+
+struct ErrorReasonRow {
+  ErrorReason value;
+  absl::string_view name;
+  absl::StatusCode code;
+};
+
+inline constexpr ErrorReasonRow kErrorReasons[] = {
+    {ErrorReason::kBackendUnavailable, "BACKEND_UNAVAILABLE",
+     absl::StatusCode::kFailedPrecondition},
+    {ErrorReason::kPolicyUnavailable, "POLICY_UNAVAILABLE", absl::StatusCode::kFailedPrecondition},
+    {ErrorReason::kModelVersionUnavailable, "MODEL_VERSION_UNAVAILABLE",
+     absl::StatusCode::kFailedPrecondition},
+    {ErrorReason::kVocabularyMismatch, "VOCABULARY_MISMATCH",
+     absl::StatusCode::kFailedPrecondition},
+    {ErrorReason::kPathTooLargeForDevice, "PATH_TOO_LARGE_FOR_DEVICE",
+     absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kQuestionTooLargeForDevice, "QUESTION_TOO_LARGE_FOR_DEVICE",
+     absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kNoMemoryForWeights, "NO_MEMORY_FOR_WEIGHTS",
+     absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kQueueFull, "QUEUE_FULL", absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kQueueTokensFull, "QUEUE_TOKENS_FULL", absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kDeadlineTooShort, "DEADLINE_TOO_SHORT", absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kDisplaced, "DISPLACED", absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kExplainBusy, "EXPLAIN_BUSY", absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kLoadBusy, "LOAD_BUSY", absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kMemoryFull, "MEMORY_FULL", absl::StatusCode::kResourceExhausted},
+    {ErrorReason::kLoading, "LOADING", absl::StatusCode::kUnavailable},
+    {ErrorReason::kDraining, "DRAINING", absl::StatusCode::kUnavailable},
+    {ErrorReason::kDeviceLost, "DEVICE_LOST", absl::StatusCode::kUnavailable},
+};
+
+static_assert(IsEnumTable(kErrorReasons, ErrorReason::kDeviceLost));
 
 }  // namespace canopy
 

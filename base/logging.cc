@@ -15,47 +15,14 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/utf8.h"
 
 namespace canopy {
 namespace {
 
-std::atomic<LogFormat> g_format{LogFormat::kText};
-std::atomic<int32_t> g_lines_per_second{kDefaultLogLinesPerSecond};
+std::atomic<LogFormat> g_format{LogOptions().format};
+std::atomic<int32_t> g_lines_per_second{LogOptions().lines_per_second};
 std::atomic<int64_t> g_left_out{0};
-
-struct Character {
-  uint32_t code_point = 0;
-  size_t num_bytes = 1;
-};
-
-constexpr uint32_t kReplacement = 0xfffd;
-
-// The first character of `text`, which is not empty. Bytes that are no UTF-8 become U+FFFD, one for
-// the longest beginning of a character, as Unicode recommends.
-Character FirstCharacter(absl::string_view text) {
-  const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const uint32_t first = byte(0);
-  if (first < 0x80) {
-    return {first, 1};
-  }
-  if (first < 0xc2 || first > 0xf4) {
-    return {kReplacement, 1};
-  }
-  const size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  // Narrower for the second byte: no overlong forms, no surrogates, nothing above U+10FFFF.
-  uint32_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  uint32_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  uint32_t code_point = first & (0xffU >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if (i >= text.size() || byte(i) < low || byte(i) > high) {
-      return {kReplacement, i};
-    }
-    code_point = code_point << 6 | (byte(i) & 0x3fU);
-    low = 0x80;
-    high = 0xbf;
-  }
-  return {code_point, length};
-}
 
 void AppendEscaped(uint32_t code_point, std::string* text) {
   if (code_point > 0xffff) {
@@ -71,7 +38,7 @@ void AppendEscaped(uint32_t code_point, std::string* text) {
 std::string JsonQuoted(absl::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
-    const Character character = FirstCharacter(text);
+    const Utf8Character character = FirstUtf8Character(text);
     if (character.code_point < 0x20 || character.code_point >= 0x7f) {
       AppendEscaped(character.code_point, &quoted);
     } else {
@@ -169,13 +136,12 @@ std::string BoundedForLog(absl::string_view text, size_t max_bytes) {
                                   : absl::StrCat(text.substr(0, max_bytes), "...");
 }
 
-void SetLogLimit(int32_t lines_per_second) {
-  g_lines_per_second.store(lines_per_second, std::memory_order_relaxed);
+void SetLogOptions(const LogOptions& options) {
+  g_format.store(options.format, std::memory_order_relaxed);
+  g_lines_per_second.store(options.lines_per_second, std::memory_order_relaxed);
 }
 
 int64_t LogLinesLeftOut() { return g_left_out.load(std::memory_order_relaxed); }
-
-void SetLogFormat(LogFormat format) { g_format.store(format, std::memory_order_relaxed); }
 
 std::string FormatLogLine(LogFormat format, absl::string_view severity, absl::string_view event,
                           absl::Span<const LogField> fields) {

@@ -4,7 +4,7 @@
 //
 // Values never hold tokens, prompts or other contents of a request; the few texts that a client may
 // choose, such as its request_id, are escaped like any other. At most so many lines of an event are
-// written in a second (SetLogLimit); the next one that is says as `left_out` how many were not.
+// written in a second (LogOptions); the next one that is says as `left_out` how many were not.
 // Thread-safe.
 #ifndef BASE_LOGGING_H_
 #define BASE_LOGGING_H_
@@ -45,12 +45,13 @@ class LogField {
   bool quoted_ = false;
 };
 
-// Process-wide; set once at start-up, before other threads log.
-void SetLogFormat(LogFormat format);
+struct LogOptions {
+  LogFormat format = LogFormat::kText;
+  int32_t lines_per_second = 50;  // of one event, >= 0; 0 = no limit
+};
 
-// Process-wide: lines of one event in a second; 0 = no limit.
-inline constexpr int32_t kDefaultLogLinesPerSecond = 50;
-void SetLogLimit(int32_t lines_per_second);
+// Process-wide; to be called at start-up, before other threads log.
+void SetLogOptions(const LogOptions& options);
 // Lines that the limit left out since the start.
 int64_t LogLinesLeftOut();
 

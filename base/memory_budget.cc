@@ -58,11 +58,10 @@ absl::Status MemoryBudget::Change(int64_t from, int64_t to) {
       const std::string limit =
           is_full ? absl::StrCat("the limit ", max_pledged_bytes_)
                   : absl::StrCat("what is left of the process's limit ", use_.limit_bytes);
-      return WithErrorReason(WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat(
-                                                "memory: other requests may take ", others,
-                                                " bytes, and ", to, " more exceed ", limit)),
-                                            kRetryDelay),
-                             "MEMORY_FULL");
+      return WithRetryAfter(ErrorFor(ErrorReason::kMemoryFull,
+                                     absl::StrCat("memory: other requests may take ", others,
+                                                  " bytes, and ", to, " more exceed ", limit)),
+                            kRetryDelay);
     }
   }
   pledged_bytes_ = others + to;

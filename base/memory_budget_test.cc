@@ -21,7 +21,7 @@ TEST(MemoryBudgetTest, PledgesAreBounded) {
     const absl::Status refused = second.Resize(41);
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
     EXPECT_EQ(RetryAfter(refused), absl::Milliseconds(500));
-    EXPECT_EQ(ErrorReason(refused), "MEMORY_FULL");
+    EXPECT_EQ(ErrorReasonName(refused), "MEMORY_FULL");
     EXPECT_TRUE(absl::StrContains(refused.message(), "41")) << refused;
     EXPECT_TRUE(second.Resize(40).ok());
     EXPECT_TRUE(second.Resize(20).ok()) << "smaller is always possible";

@@ -110,4 +110,11 @@ int64_t ResidentBytes() {
              : 0;
 }
 
+std::function<MemoryUse()> MemoryReader(int64_t limit_bytes) {
+  if (limit_bytes > 0) {
+    return [limit_bytes] { return MemoryUse{ResidentBytes(), limit_bytes}; };
+  }
+  return [group = GroupMemory()] { return group.Read(); };
+}
+
 }  // namespace canopy

@@ -3,6 +3,7 @@
 #define BASE_MEMORY_USE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ class GroupMemory {
 
 // Bytes of this process in memory; 0 when /proc does not say.
 int64_t ResidentBytes();
+
+// Returns what reads the memory use of this process: of the process alone with a limit of
+// `limit_bytes`, or of its control group if that is 0.
+std::function<MemoryUse()> MemoryReader(int64_t limit_bytes);
 
 }  // namespace canopy
 

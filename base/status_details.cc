@@ -34,12 +34,16 @@ std::optional<absl::Duration> RetryAfter(const absl::Status& status) {
   return absl::Milliseconds(delay_ms);
 }
 
-absl::Status WithErrorReason(absl::Status status, absl::string_view reason) {
-  status.SetPayload(kReasonKey, absl::Cord(reason));
+absl::Status ErrorFor(ErrorReason reason, absl::string_view text) {
+  return WithErrorReason(absl::Status(RowOf(kErrorReasons, reason).code, text), reason);
+}
+
+absl::Status WithErrorReason(absl::Status status, ErrorReason reason) {
+  status.SetPayload(kReasonKey, absl::Cord(RowOf(kErrorReasons, reason).name));
   return status;
 }
 
-std::string ErrorReason(const absl::Status& status) {
+std::string ErrorReasonName(const absl::Status& status) {
   const auto payload = status.GetPayload(kReasonKey);
   return payload.has_value() ? std::string(*payload) : std::string();
 }

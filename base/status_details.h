@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/error_reasons.h"
 
 namespace canopy {
 
@@ -19,10 +20,12 @@ absl::Status WithRetryAfter(absl::Status status, absl::Duration delay);
 // The delay that WithRetryAfter set, if it did.
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
-// The same error with a stable name for programs, such as "PATH_TOO_LARGE_FOR_DEVICE".
-absl::Status WithErrorReason(absl::Status status, absl::string_view reason);
-// The name that WithErrorReason set, or an empty string.
-std::string ErrorReason(const absl::Status& status);
+// Returns an error with the code of `reason`.
+absl::Status ErrorFor(ErrorReason reason, absl::string_view text);
+// Returns the same error, whose code should be that of `reason`, with the reason.
+absl::Status WithErrorReason(absl::Status status, ErrorReason reason);
+// Returns the name of the reason of `status`, such as "QUEUE_FULL", or an empty string.
+std::string ErrorReasonName(const absl::Status& status);
 
 }  // namespace canopy
 

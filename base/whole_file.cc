@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 #include "absl/base/attributes.h"
 #include "absl/cleanup/cleanup.h"
@@ -23,7 +22,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "base/status_macros.h"
 
 namespace canopy {
 namespace {
@@ -43,35 +41,41 @@ std::string FolderOf(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-absl::Status WriteAll(int fd, absl::string_view text, const std::string& path) {
-  while (!text.empty()) {
+// Returns 0 or the errno of the first failure. Closes `fd`.
+int WriteAndClose(int fd, absl::string_view text, bool to_disk) {
+  int error = 0;
+  while (error == 0 && !text.empty()) {
     const ssize_t size = write(fd, text.data(), text.size());
-    if (size < 0 && errno == EAGAIN) {
+    if (size >= 0) {
+      text.remove_prefix(static_cast<size_t>(size));
+    } else if (errno == EAGAIN) {
       // Another program may have made the inherited stdout non-blocking.
       pollfd writable = {fd, POLLOUT, 0};
       (void)poll(&writable, 1, -1);
-    } else if (size < 0 && errno != EINTR) {
-      return Failed("write", path, errno);
+    } else if (errno != EINTR) {
+      error = errno;
     }
-    text.remove_prefix(size < 0 ? 0 : static_cast<size_t>(size));
   }
-  return absl::OkStatus();
+  if (error == 0 && to_disk && fsync(fd) != 0) {
+    error = errno;
+  }
+  if (close(fd) != 0 && error == 0) {
+    error = errno;
+  }
+  return error;
 }
 
-// A file of this call's own beside `path`.
-absl::StatusOr<std::pair<int, std::string>> CreateBeside(const std::string& path) {
+// Opens a file of this call's own beside `path`; -1 and errno if that fails.
+int CreateBeside(const std::string& path, std::string* name) {
   static std::atomic<uint64_t> counter{0};
   for (int i = 0; i < kMaxNames; ++i) {
-    std::string name = absl::StrCat(path, ".tmp.", getpid(), ".", counter.fetch_add(1));
-    const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode);
-    if (fd >= 0) {
-      return std::make_pair(fd, std::move(name));
-    }
-    if (errno != EEXIST) {
-      return Failed("write", path, errno);
+    *name = absl::StrCat(path, ".tmp.", getpid(), ".", counter.fetch_add(1));
+    const int fd = open(name->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode);
+    if (fd >= 0 || errno != EEXIST) {
+      return fd;
     }
   }
-  return Failed("write", path, EEXIST);
+  return -1;
 }
 
 // Brings a rename to the disk. Not all file systems can; the rename stands either way.
@@ -83,27 +87,45 @@ void SyncFolder(const std::string& folder) {
   }
 }
 
-absl::Status Replace(const std::string& path, std::optional<mode_t> mode, absl::string_view text) {
-  CANOPY_ASSIGN_OR_RETURN(const auto created, CreateBeside(path));
-  const auto& [fd, name] = created;
-  absl::Cleanup remove = [name = name] { unlink(name.c_str()); };
-  absl::Status status = WriteAll(fd, text, path);
-  if (status.ok() && mode.has_value() && fchmod(fd, *mode & kModeBits) != 0) {
-    status = Failed("write", path, errno);
+// Returns 0 or the errno of the first failure, after which no new file is left.
+int Replace(const std::string& path, std::optional<mode_t> mode, absl::string_view text) {
+  std::string name;
+  const int fd = CreateBeside(path, &name);
+  if (fd < 0) {
+    return errno;
   }
-  if (status.ok() && fsync(fd) != 0) {
-    status = Failed("write", path, errno);
+  const int mode_error = mode.has_value() && fchmod(fd, *mode & kModeBits) != 0 ? errno : 0;
+  int error = WriteAndClose(fd, text, /*to_disk=*/true);
+  if (error == 0) {
+    error = mode_error;
   }
-  if (close(fd) != 0 && status.ok()) {
-    status = Failed("write", path, errno);
+  if (error == 0 && std::rename(name.c_str(), path.c_str()) != 0) {
+    error = errno;
   }
-  CANOPY_RETURN_IF_ERROR(status);
-  if (std::rename(name.c_str(), path.c_str()) != 0) {
-    return Failed("write", path, errno);
+  if (error != 0) {
+    (void)unlink(name.c_str());
+    return error;
   }
-  std::move(remove).Cancel();
   SyncFolder(FolderOf(path));
-  return absl::OkStatus();
+  return 0;
+}
+
+// Returns true if the file system forbids replacing a file that may be writable itself: a file that
+// is a mount point of its own, or a file in a folder without write permission.
+bool ForbidsReplacing(int error) {
+  return error == EBUSY || error == EACCES || error == EPERM || error == EROFS;
+}
+
+// Returns the file that opening `path` for writing would create, where no file exists yet: the
+// target of a dangling symbolic link, or `path` itself.
+std::string NewFileOf(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+  return error ? path : (std::filesystem::path(FolderOf(path)) / target).string();
+}
+
+absl::Status WriteStatus(const std::string& path, int error) {
+  return error == 0 ? absl::OkStatus() : Failed("write", path, error);
 }
 
 // Returns the number of the open descriptor that `path` names, or -1 if it names none.
@@ -129,8 +151,7 @@ absl::Status WriteToDescriptor(int descriptor, const std::string& path, absl::st
   if (fd < 0) {
     return Failed("write", path, errno);
   }
-  const absl::Cleanup close_it = [fd] { close(fd); };
-  return WriteAll(fd, text, path);
+  return WriteStatus(path, WriteAndClose(fd, text, /*to_disk=*/false));
 }
 
 absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
@@ -141,11 +162,31 @@ absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
                                 absl::StrCat("cannot write '", path, "': nobody reads the pipe"))
                           : Failed("write", path, errno);
   }
-  const absl::Cleanup close_it = [fd = fd] { close(fd); };
   if (const int flags = fcntl(fd, F_GETFL); flags >= 0) {
     (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
   }
-  return WriteAll(fd, text, path);
+  return WriteStatus(path, WriteAndClose(fd, text, /*to_disk=*/false));
+}
+
+absl::Status Write(const std::string& path, absl::string_view text, bool may_write_in_place) {
+  if (const int descriptor = DescriptorOf(path); descriptor >= 0) {
+    return WriteToDescriptor(descriptor, path, text);
+  }
+  struct stat found = {};
+  if (stat(path.c_str(), &found) != 0) {
+    return WriteStatus(path,
+                       errno == ENOENT ? Replace(NewFileOf(path), std::nullopt, text) : errno);
+  }
+  std::error_code no_target;
+  const std::string target = std::filesystem::canonical(path, no_target).string();
+  // The target of a link below /proc may have no name any more.
+  if (!S_ISREG(found.st_mode) || no_target || absl::StartsWith(path, "/dev/fd/") ||
+      absl::StartsWith(path, "/proc/")) {
+    return WriteInPlace(path, text);
+  }
+  const int error = Replace(target, found.st_mode, text);
+  return may_write_in_place && ForbidsReplacing(error) ? WriteInPlace(path, text)
+                                                       : WriteStatus(path, error);
 }
 
 }  // namespace
@@ -185,28 +226,26 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
 }
 
 absl::Status WriteWholeFile(const std::string& path, absl::string_view text) {
-  if (const int descriptor = DescriptorOf(path); descriptor >= 0) {
-    return WriteToDescriptor(descriptor, path, text);
+  return Write(path, text, /*may_write_in_place=*/false);
+}
+
+absl::Status WriteOutputFile(const std::string& path, absl::string_view text) {
+  return Write(path, text, /*may_write_in_place=*/true);
+}
+
+absl::Status CheckOutputFile(const std::string& path) {
+  if (DescriptorOf(path) >= 0) {
+    return absl::OkStatus();
   }
   struct stat found = {};
-  if (stat(path.c_str(), &found) != 0) {
-    if (errno != ENOENT) {
-      return Failed("write", path, errno);
+  if (stat(path.c_str(), &found) == 0) {
+    if (S_ISDIR(found.st_mode)) {
+      return Failed("write", path, EISDIR);
     }
-    // A link that leads nowhere gets its file as open would make it.
-    std::error_code error;
-    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
-    return Replace(error ? path : (std::filesystem::path(FolderOf(path)) / target).string(),
-                   std::nullopt, text);
+    return WriteStatus(path, access(path.c_str(), W_OK) == 0 ? 0 : errno);
   }
-  std::error_code no_target;
-  const std::string target = std::filesystem::canonical(path, no_target).string();
-  // The target of a link below /proc may have no name any more.
-  if (!S_ISREG(found.st_mode) || no_target || absl::StartsWith(path, "/dev/fd/") ||
-      absl::StartsWith(path, "/proc/")) {
-    return WriteInPlace(path, text);
-  }
-  return Replace(target, found.st_mode, text);
+  const std::string folder = FolderOf(NewFileOf(path));
+  return WriteStatus(path, access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno);
 }
 
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Acquire(const std::string& path,

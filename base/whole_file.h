@@ -32,6 +32,15 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
 // Returns the error of the failed system call, with the path.
 absl::Status WriteWholeFile(const std::string& path, absl::string_view text);
 
+// As WriteWholeFile, for files that a user names. An existing file that cannot be replaced, such as
+// a bind-mounted file or a writable file in a folder without write permission, is written in place,
+// where a failure may leave a part.
+absl::Status WriteOutputFile(const std::string& path, absl::string_view text);
+
+// Returns the error that WriteOutputFile would most likely end with, before there is anything to
+// write: a missing folder, a folder in place of a file, or no permission. Changes nothing.
+absl::Status CheckOutputFile(const std::string& path);
+
 // Keeps others that lock the same folder waiting, threads and processes of this host, until it is
 // destroyed or its process ends. It leaves nothing in the folder.
 class FolderLock {

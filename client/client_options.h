@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "base/shared_defaults.h"
 #include "grpcpp/security/credentials.h"
 
 namespace canopy::client {
@@ -16,14 +17,14 @@ namespace canopy::client {
 struct ClientOptions {
   // A gRPC target, with its port: `host:port`, `dns:///name:port` (calls go round all its
   // addresses), `ipv4:10.0.0.1:50051,10.0.0.2:50051`, `unix:path`.
-  std::string target = "127.0.0.1:50051";
+  std::string target = kDefaultAddress;
   // Of each call, its retries included. Positive and finite.
   absl::Duration deadline = absl::Seconds(60);
   // The HTTP proxy to go through, as `http://proxy:3128`; absent = as the environment says
   // (client/proxy.h), empty = none.
   absl::optional<std::string> proxy;
   // Of a serialised request: 1 to kMostRequestBytes. As the server's --max_request_bytes.
-  int64_t max_request_bytes = int64_t{64} << 20;
+  int64_t max_request_bytes = kDefaultMaxRequestBytes;
   // Of one call, the first included: 1 (no retries) to 5 (gRPC's limit).
   int max_attempts = 4;
   // Before the first retry, with jitter; doubled for each further one up to max_backoff. Positive;

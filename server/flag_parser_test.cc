@@ -4,28 +4,39 @@
 #include <string>
 #include <vector>
 
-#include "absl/flags/flag.h"
-#include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-
-ABSL_FLAG(int, number, 7, "A number of things.");
-ABSL_FLAG(bool, toggle, false, "On or off.");
-ABSL_FLAG(std::string, text, "default", "Some text.");
-ABSL_FLAG(std::string, many, "", "May be repeated.");
-ABSL_FLAG(std::string, two_words, "", "A name of two words.");
+#include "server/option_flags.h"
 
 namespace canopy::server {
 namespace {
 
 class FlagParserTest : public ::testing::Test {
  protected:
-  static absl::Status Parse(const std::vector<std::string>& arguments) {
-    return ParseFlags(arguments, {"many"});
+  struct Values {
+    int number = 7;
+    bool toggle = false;
+    std::string text = "default";
+    std::vector<std::string> many;
+    std::string two_words;
+  };
+
+  static std::vector<OptionFlag> Flags(Values* values) {
+    return {
+        IntegerFlag("number", &values->number, {0, 9}, "A number of things."),
+        SwitchFlag("toggle", &values->toggle, "On or off."),
+        TextFlag("text", &values->text, "Some text."),
+        RepeatedFlag("many", &values->many, "May be repeated."),
+        TextFlag("two_words", &values->two_words, "A name of two words."),
+    };
   }
 
-  static std::string Error(const std::vector<std::string>& arguments) {
+  absl::Status Parse(const std::vector<std::string>& arguments) {
+    return ParseFlags(arguments, Flags(&values_));
+  }
+
+  std::string Error(const std::vector<std::string>& arguments) {
     const absl::Status status = Parse(arguments);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_FALSE(absl::StrContains(status.message(), '\n'));
@@ -38,28 +49,27 @@ class FlagParserTest : public ::testing::Test {
     return path;
   }
 
- private:
-  absl::FlagSaver saver_;
+  Values values_;
 };
 
 TEST_F(FlagParserTest, ReadsEveryForm) {
   ASSERT_TRUE(Parse({"--number=1", "--text", "a=b", "--toggle"}).ok());
-  EXPECT_EQ(absl::GetFlag(FLAGS_number), 1);
-  EXPECT_EQ(absl::GetFlag(FLAGS_text), "a=b");
-  EXPECT_TRUE(absl::GetFlag(FLAGS_toggle));
+  EXPECT_EQ(values_.number, 1);
+  EXPECT_EQ(values_.text, "a=b");
+  EXPECT_TRUE(values_.toggle);
   ASSERT_TRUE(Parse({"--notoggle", "--text=", "--number=2", "--number=3", "--"}).ok());
-  EXPECT_FALSE(absl::GetFlag(FLAGS_toggle));
-  EXPECT_EQ(absl::GetFlag(FLAGS_text), "");
-  EXPECT_EQ(absl::GetFlag(FLAGS_number), 3);
+  EXPECT_FALSE(values_.toggle);
+  EXPECT_EQ(values_.text, "");
+  EXPECT_EQ(values_.number, 3);
   ASSERT_TRUE(Parse({"--toggle=true"}).ok());
-  EXPECT_TRUE(absl::GetFlag(FLAGS_toggle));
+  EXPECT_TRUE(values_.toggle);
 }
 
 TEST_F(FlagParserTest, JoinsRepeatableFlagsAlsoFromFiles) {
   const std::string path = WriteFile("# models\n\n  --many=b=/x, y\n--number=5\n");
   ASSERT_TRUE(Parse({"--many=a", absl::StrCat("--flagfile=", path), "--many", "c"}).ok());
-  EXPECT_EQ(absl::GetFlag(FLAGS_many), "a\nb=/x, y\nc");
-  EXPECT_EQ(absl::GetFlag(FLAGS_number), 5);
+  EXPECT_EQ(values_.many, (std::vector<std::string>{"a", "b=/x, y", "c"}));
+  EXPECT_EQ(values_.number, 5);
 }
 
 TEST_F(FlagParserTest, SaysWhatIsWrongInOneLine) {
@@ -94,7 +104,7 @@ TEST_F(FlagParserTest, NamesTheFlagThatWasProbablyMeant) {
 }
 
 TEST_F(FlagParserTest, HelpShowsDefaults) {
-  const std::string help = FlagsHelp("server/flag_parser_test.cc");
+  const std::string help = FlagsHelp(Flags(&values_));
   EXPECT_EQ(help,
             "  --many  May be repeated. Default: ''.\n"
             "  --number  A number of things. Default: 7.\n"

@@ -33,23 +33,12 @@ __attribute__((section(".preinit_array"),
                used)) void (*const kBeforeLibraries)() = RequireWorkingFolder;
 
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadModel(const ModelSource& model,
-                                                       const ServerOptions& options,
+                                                       const ModelOptions& options,
                                                        const Replacement* replacement) {
   TorchRunnerOptions runner;
-  runner.name = model.name;
-  runner.source = model.source;
-  runner.config = options.config;
-  runner.device = options.device;
-  runner.dtype = options.dtype;
-  runner.force_last_token_pooling = options.force_last_token_pooling;
-  if (options.reranker_yes_token >= 0) {
-    runner.reranker = RerankerTokens{options.reranker_yes_token, options.reranker_no_token};
-  }
-  runner.max_batch_tokens = options.max_batch_tokens;
-  runner.threads = options.threads;
+  runner.source = model;
+  runner.model = options;
   runner.prepare_routes = true;
-  runner.policy = options.policy;
-  runner.route_costs = options.route_costs;
   runner.build = kVersion;
   if (replacement != nullptr) {
     runner.replacement = *replacement;
@@ -62,6 +51,5 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadModel(const ModelSource& model,
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  return canopy::server::RunServer(arguments,
-                                   {canopy::server::LoadModel, canopy::DefaultMaxBatchTokens});
+  return canopy::server::RunServer(arguments, canopy::server::LoadModel);
 }

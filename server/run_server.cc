@@ -44,11 +44,6 @@ absl::Status WritePortFile(const std::string& path, const std::string& address) 
   return absl::OkStatus();
 }
 
-void SetUpLog(const ServerOptions& options) {
-  SetLogFormat(options.log_format);
-  SetLogLimit(options.log_lines_per_second);
-}
-
 int CheckConfig(const ModelLoader& loader, ServerOptions options) {
   if (const auto engine = LoadEngine(loader, &options, nullptr); !engine.ok()) {
     return StartFailed(engine.status());
@@ -110,12 +105,12 @@ int RunServer(const std::vector<std::string>& arguments, const ModelLoader& load
       std::printf("canopy_server %s\n", kVersion);
       return EXIT_SUCCESS;
     case ServerOptions::Action::kCheckConfig:
-      SetUpLog(*options);
+      SetLogOptions(options->log);
       return CheckConfig(loader, *options);
     case ServerOptions::Action::kServe:
       break;
   }
-  SetUpLog(*options);
+  SetLogOptions(options->log);
   RaiseDescriptorLimit();
   InstallGrpcLog();
   // Never destroyed: its thread waits for signals until the process ends.

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/logging.h"
-#include "base/memory_use.h"
 #include "base/status_macros.h"
 #include "base/version.h"
+#include "core/engine/batch_tokens.h"
 
 namespace canopy::server {
 namespace {
@@ -22,24 +22,6 @@ constexpr auto kShutdownGrace = std::chrono::seconds(1);
 constexpr absl::Duration kLastAnswersTime = absl::Milliseconds(100);
 // A request of the Admin service is three short strings.
 constexpr int kMaxAdminRequestBytes = 64 << 10;
-
-CallLimits CallLimitsOf(const ServerOptions& options) {
-  CallLimits limits;
-  limits.request = options.limits;
-  limits.max_stream_in_flight = options.max_stream_in_flight;
-  limits.encode_threads = options.encode_threads;
-  limits.max_request_memory_bytes = options.max_request_memory_bytes;
-  limits.write_timeout = options.write_timeout;
-  limits.log_requests = options.log_requests;
-  if (options.memory_limit_bytes > 0) {
-    limits.read_memory = [limit = options.memory_limit_bytes] {
-      return MemoryUse{ResidentBytes(), limit};
-    };
-  } else {
-    limits.read_memory = [group = GroupMemory()] { return group.Read(); };
-  }
-  return limits;
-}
 
 // Tells whoever calls the wrong listener which one it is, and where to go.
 std::string OtherServicesText(absl::string_view flag, absl::string_view purpose,
@@ -56,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
                                                    Engine::ForwardObserver on_forward) {
   std::vector<std::unique_ptr<ModelRunner>> runners;
   for (const ModelSource& model : options->models) {
-    absl::StatusOr<std::unique_ptr<ModelRunner>> runner = loader.load(model, *options, nullptr);
+    absl::StatusOr<std::unique_ptr<ModelRunner>> runner = loader(model, options->model, nullptr);
     if (!runner.ok()) {
       return absl::Status(runner.status().code(),
                           absl::StrCat("--model ", model.name, ": ", runner.status().message()));
@@ -74,28 +56,20 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
                              {"max_path_tokens", info.max_path_tokens}});
     runners.push_back(*std::move(runner));
   }
-  if (options->max_batch_tokens == 0) {
-    options->max_batch_tokens = loader.default_batch_tokens(runners.front()->info()->device);
+  if (options->model.max_batch_tokens == 0) {
+    options->model.max_batch_tokens = DefaultBatchTokens(runners.front()->info()->device);
   }
-  Engine::Options engine_options;
-  engine_options.max_batch_tokens = options->max_batch_tokens;
-  engine_options.max_batch_bytes = options->max_batch_bytes;
-  engine_options.batch_window = options->batch_window;
-  engine_options.low_priority_patience = options->low_priority_patience;
-  engine_options.share_across_tenants = options->share_across_tenants;
-  engine_options.on_forward = std::move(on_forward);
-  engine_options.max_queued_requests = options->max_queued_requests;
-  engine_options.max_queued_tokens = options->max_queued_tokens;
-  engine_options.default_backend = options->backend;
-  engine_options.default_packing = options->packing;
-  engine_options.max_mask_bytes = options->limits.max_mask_bytes;
-  return Engine::Create(engine_options, std::move(runners));
+  Engine::Options engine = options->engine;
+  engine.scheduler.max_batch_tokens = options->model.max_batch_tokens;
+  engine.max_mask_bytes = options->calls.request.max_mask_bytes;
+  engine.on_forward = std::move(on_forward);
+  return Engine::Create(engine, std::move(runners));
 }
 
 Server::Server(const ServerOptions& options)
     : options_(options),
       metrics_(/*enabled=*/!options.metrics_listen.empty()),
-      context_(std::make_unique<ServiceContext>(CallLimitsOf(options), &gate_, &metrics_)),
+      context_(std::make_unique<ServiceContext>(options.calls, &gate_, &metrics_)),
       service_(std::make_unique<ScoreService>(context_.get())) {
   metrics_.SetBuild(kVersion);
   metrics_.SetMemorySource([context = context_.get()] { return context->memory.stats(); });
@@ -113,8 +87,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& opti
 absl::Status Server::Listen() {
   ListenerOptions listener;
   listener.address = options_.listen;
-  listener.max_request_bytes = static_cast<int>(options_.max_request_bytes);
-  listener.max_concurrent_streams = options_.max_concurrent_streams;
+  listener.limits = options_.connections;
   listener.reflection = options_.reflection;
   listener.connection_refused = [this] { metrics_.ConnectionRefused(); };
   CANOPY_ASSIGN_OR_RETURN(scoring_listener_, StartListener(listener, service_.get()));
@@ -133,7 +106,7 @@ absl::Status Server::Listen() {
   if (admin_service_ != nullptr) {
     listener.other_services = OtherServicesText("admin_listen", "loads weights", address());
     listener.address = options_.admin_listen;
-    listener.max_request_bytes = kMaxAdminRequestBytes;
+    listener.limits.max_request_bytes = kMaxAdminRequestBytes;
     listener.reflection = false;
     CANOPY_ASSIGN_OR_RETURN(admin_listener_, StartListener(listener, admin_service_.get()));
     health_.Add(admin_listener_.server.get());
@@ -151,10 +124,11 @@ absl::Status Server::Listen() {
 absl::Status Server::LoadModels(const ModelLoader& loader) {
   CANOPY_ASSIGN_OR_RETURN(engine_,
                           LoadEngine(loader, &options_, [this](const ForwardRecord& forward) {
-                            metrics_.ObserveForward(forward, options_.max_batch_tokens);
+                            metrics_.ObserveForward(forward, options_.model.max_batch_tokens);
                           }));
   if (admin_service_ != nullptr) {
-    admin_service_->SetLoader(std::make_unique<WeightLoader>(loader, options_, engine_.get()));
+    admin_service_->SetLoader(std::make_unique<WeightLoader>(
+        loader, WeightLoader::Options{options_.model, options_.weights_root}, engine_.get()));
   }
   return absl::OkStatus();
 }

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -13,9 +12,8 @@ namespace {
 
 class ServerOptionsTest : public ::testing::Test {
  protected:
-  // Each call starts from the flags' defaults. A model is named unless `arguments` do.
+  // A model is named unless `arguments` do.
   static absl::StatusOr<ServerOptions> Parse(std::vector<std::string> arguments) {
-    const absl::FlagSaver saver;
     if (arguments.empty() || !absl::StartsWith(arguments[0], "--model")) {
       arguments.insert(arguments.begin(), "--model=/models/demo");
     }
@@ -41,15 +39,15 @@ TEST_F(ServerOptionsTest, DefaultsAreThoseOfTheStruct) {
   EXPECT_EQ(options->Limits().at("max_request_bytes"), 67'108'864);
   EXPECT_EQ(options->Limits().at("max_mask_bytes"), 67'108'864);
   EXPECT_EQ(options->drain_timeout, absl::Seconds(30));
-  EXPECT_EQ(options->backend, Backend::kAuto);
+  EXPECT_EQ(options->engine.default_backend, Backend::kAuto);
   EXPECT_FALSE(options->reflection);
   EXPECT_EQ(options->action, ServerOptions::Action::kServe);
 }
 
 TEST_F(ServerOptionsTest, PoolingIsTheFoldersOrForced) {
-  EXPECT_FALSE(Parse({})->force_last_token_pooling);
-  EXPECT_FALSE(Parse({"--pooling=auto"})->force_last_token_pooling);
-  EXPECT_TRUE(Parse({"--pooling=last"})->force_last_token_pooling);
+  EXPECT_FALSE(Parse({})->model.force_last_token_pooling);
+  EXPECT_FALSE(Parse({"--pooling=auto"})->model.force_last_token_pooling);
+  EXPECT_TRUE(Parse({"--pooling=last"})->model.force_last_token_pooling);
   EXPECT_EQ(Error({"--pooling=mean"}), "--pooling: 'mean' is not one of: auto, last");
 }
 
@@ -85,9 +83,9 @@ TEST_F(ServerOptionsTest, WrongModelsAreRefused) {
 TEST_F(ServerOptionsTest, RerankerTokensComeInPairsForOneModel) {
   const auto options = Parse({"--model=a", "--reranker_yes_token=9693", "--reranker_no_token=0"});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_EQ(options->reranker_yes_token, 9693);
-  EXPECT_EQ(options->reranker_no_token, 0);
-  EXPECT_EQ(Parse({"--model=a"})->reranker_yes_token, -1);
+  EXPECT_EQ(options->model.reranker_yes_token, 9693);
+  EXPECT_EQ(options->model.reranker_no_token, 0);
+  EXPECT_EQ(Parse({"--model=a"})->model.reranker_yes_token, -1);
   for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
            {"--model=a", "--reranker_yes_token=1"},
            {"--model=a", "--reranker_no_token=1"},

@@ -1,41 +1,24 @@
 #include "client/cli/flag_reader.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/reflection.h"
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "base/flag_text.h"
 
 namespace canopy::client {
 namespace {
 
 absl::Status Usage(absl::string_view problem) { return absl::InvalidArgumentError(problem); }
-
-// The number of letters to insert, remove or change that make `a` of `b`.
-size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({change, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
 
 // What the values of a flag are, for errors.
 absl::string_view Wanted(absl::string_view name) {
@@ -115,10 +98,7 @@ class Reader {
 
   absl::Status SetFlag(absl::string_view name, const std::string& value) {
     if (!Knows(name)) {
-      const std::string nearest = NearestName(name, names_);
-      return Usage(
-          absl::StrCat("unknown flag --", name,
-                       nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?")));
+      return Usage(absl::StrCat("unknown flag --", name, DidYouMean(name, names_)));
     }
     read_.flags.emplace_back(name);
     std::string problem;
@@ -154,20 +134,6 @@ std::string Wrapped(absl::string_view text, size_t indent) {
 }
 
 }  // namespace
-
-std::string NearestName(absl::string_view name, absl::Span<const absl::string_view> names) {
-  const std::string meant = absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"-", "_"}}));
-  std::string nearest;
-  // About a third of the letters may be wrong.
-  size_t least = std::min<size_t>((meant.size() + 1) / 3, 3) + 1;
-  for (const absl::string_view each : names) {
-    if (const size_t distance = EditDistance(meant, each); distance < least) {
-      least = distance;
-      nearest = std::string(each);
-    }
-  }
-  return nearest;
-}
 
 absl::StatusOr<Arguments> ReadArguments(absl::Span<const std::string> arguments,
                                         absl::Span<const absl::string_view> names) {

@@ -24,10 +24,6 @@ struct Arguments {
 absl::StatusOr<Arguments> ReadArguments(absl::Span<const std::string> arguments,
                                         absl::Span<const absl::string_view> names);
 
-// Returns which of `names` was probably meant by `name`; '' if none is near. Dashes stand for
-// underscores, and capitals for small letters.
-std::string NearestName(absl::string_view name, absl::Span<const absl::string_view> names);
-
 // A line a flag: its name with the default, and its text.
 std::string FlagsHelp(absl::Span<const absl::string_view> names);
 

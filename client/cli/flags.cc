@@ -1,8 +1,16 @@
 #include "client/cli/flags.h"
 
 #include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "canopy/v1/types.pb.h"
+#include "client/client_options.h"
+#include "client/enum_names.h"
 
-ABSL_FLAG(std::string, server, "127.0.0.1:50051",
+namespace v1 = canopy::v1;
+using canopy::client::ClientOptions;
+using canopy::client::EnumChoices;
+
+ABSL_FLAG(std::string, server, ClientOptions().target,
           "gRPC target of the server: host:port, dns:///name:port, unix:path");
 ABSL_FLAG(std::string, admin, "127.0.0.1:50052",
           "gRPC target of the server's --admin_listen: host:port, unix:path");
@@ -13,9 +21,9 @@ ABSL_FLAG(std::string, config, "",
 ABSL_FLAG(int64_t, reranker_yes_token, -1,
           "as the server's --reranker_yes_token; -1 = as the folder's reranker.json says");
 ABSL_FLAG(int64_t, reranker_no_token, -1, "as the server's --reranker_no_token");
-ABSL_FLAG(absl::Duration, deadline, absl::Seconds(60),
+ABSL_FLAG(absl::Duration, deadline, ClientOptions().deadline,
           "time for a call, its retries included, with its unit: 500ms, 5s or 2m");
-ABSL_FLAG(int64_t, max_request_bytes, int64_t{64} << 20,
+ABSL_FLAG(int64_t, max_request_bytes, ClientOptions().max_request_bytes,
           "largest request in bytes; a larger one is refused before it is sent");
 ABSL_FLAG(std::string, format, "table", "how the answer is shown: table|json");
 ABSL_FLAG(std::string, color, "auto", "auto|always|never; auto = when stdout is a terminal");
@@ -29,24 +37,29 @@ ABSL_FLAG(std::string, traceparent, "",
           "W3C trace context of the caller, 00-TRACE-PARENT-FLAGS; for the server's log");
 ABSL_FLAG(uint64_t, min_model_version, 0, "refuse an older weight version; 0 = any");
 ABSL_FLAG(std::string, vocabulary_hash, "", "refuse a model with another tokenizer; empty = any");
-ABSL_FLAG(std::string, backend, "auto", "attention: auto|dense|segmented|path|fused");
-ABSL_FLAG(std::string, policy, "default", "who chooses under auto: default|reference|measured");
-ABSL_FLAG(std::string, packing, "auto", "layout of the tries: auto|padded");
+ABSL_FLAG(std::string, backend, "auto",
+          absl::StrCat("attention: ", EnumChoices(*v1::Backend_descriptor())));
+ABSL_FLAG(std::string, policy, "default",
+          absl::StrCat("who chooses under auto: ", EnumChoices(*v1::Policy_descriptor())));
+ABSL_FLAG(std::string, packing, "auto",
+          absl::StrCat("layout of the tries: ", EnumChoices(*v1::Packing_descriptor())));
 ABSL_FLAG(absl::optional<int64_t>, max_mask_bytes, absl::nullopt,
           "budget in bytes of the ancestor mask; 0 = no tree backend; absent = the server's");
-ABSL_FLAG(std::string, priority, "normal", "normal|low");
+ABSL_FLAG(std::string, priority, "normal", EnumChoices(*v1::Priority_descriptor()));
 ABSL_FLAG(bool, scores, false,
           "score of each candidate; on by itself where nothing is asked for and the model has a "
           "scoring head");
 ABSL_FLAG(bool, probabilities, false, "share of each candidate in its question, and the answer");
 ABSL_FLAG(bool, vectors, false, "hidden state at the end of each path");
-ABSL_FLAG(std::string, vector_dtype, "float32", "float32|bfloat16|float16");
+ABSL_FLAG(std::string, vector_dtype, "float32", EnumChoices(*v1::DType_descriptor()));
 ABSL_FLAG(bool, normalize, false, "vectors of length 1");
 ABSL_FLAG(bool, token_logprobs, false, "log-probability of each token, and their sum");
 ABSL_FLAG(bool, entropy, false, "entropy of the distribution that each token came from");
 ABSL_FLAG(bool, vocab_range, false, "smallest and largest logit of that distribution");
 ABSL_FLAG(bool, values, false, "value of each token, from a critic model");
 ABSL_FLAG(uint32_t, top_logprobs, 0, "most likely tokens at each position; 0 = none, at most 128");
-ABSL_FLAG(std::string, scope, "candidate", "tokens that per-token outputs cover: candidate|path");
+ABSL_FLAG(std::string, scope, "candidate",
+          absl::StrCat("tokens that per-token outputs cover: ",
+                       EnumChoices(*v1::Scope_descriptor())));
 ABSL_FLAG(absl::optional<float>, temperature, absl::nullopt,
           "of log-probabilities and entropy: from 1e-30 to 100; absent = 1");

@@ -9,12 +9,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/file_text.h"
+#include "base/whole_file.h"
 #include "client/answer_json.h"
 #include "client/cli/command_line.h"
 #include "client/cli/flags.h"
 #include "client/cli/folder_fingerprint.h"
 #include "client/cli/model_table.h"
-#include "client/cli/output_file.h"
 #include "client/cli/request_flags.h"
 #include "client/cli/score_table.h"
 #include "client/cli/terminal_text.h"
@@ -23,7 +24,6 @@
 #include "client/codec.h"
 #include "client/connection_hint.h"
 #include "client/error_details.h"
-#include "client/file_text.h"
 
 namespace canopy::client {
 namespace {

@@ -5,15 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/utf8.h"
 
 namespace canopy::client {
 namespace {
-
-// A decoded character and its bytes; size_bytes 0 = invalid UTF-8.
-struct Character {
-  uint32_t code_point = 0;
-  size_t size_bytes = 0;
-};
 
 struct Range {
   uint32_t first;
@@ -56,41 +51,6 @@ bool IsIn(const std::array<Range, kSize>& ranges, uint32_t code_point) {
   return false;
 }
 
-// Bytes of the character that starts with `lead`; 0 = no lead byte.
-size_t SizeFromLead(unsigned char lead) {
-  if (lead < 0x80) {
-    return 1;
-  }
-  if (lead >= 0xC2 && lead < 0xE0) {
-    return 2;
-  }
-  if (lead >= 0xE0 && lead < 0xF0) {
-    return 3;
-  }
-  return lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
-}
-
-Character FirstCharacter(absl::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const size_t size_bytes = SizeFromLead(lead);
-  if (size_bytes == 0 || size_bytes > text.size()) {
-    return {};
-  }
-  constexpr std::array<unsigned char, 5> kLeadBits = {0, 0x7F, 0x1F, 0x0F, 0x07};
-  constexpr std::array<uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  uint32_t code_point = lead & kLeadBits[size_bytes];
-  for (size_t i = 1; i < size_bytes; ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xC0U) != 0x80U) {
-      return {};
-    }
-    code_point = (code_point << 6U) | (byte & 0x3FU);
-  }
-  const bool surrogate = code_point >= 0xD800 && code_point <= 0xDFFF;
-  const bool valid = code_point >= kSmallest[size_bytes] && code_point <= 0x10FFFF && !surrogate;
-  return valid ? Character{code_point, size_bytes} : Character{};
-}
-
 size_t WidthOf(uint32_t code_point) {
   if (IsIn(kCombining, code_point)) {
     return 0;
@@ -100,14 +60,14 @@ size_t WidthOf(uint32_t code_point) {
 
 // Takes the first character off `text` and returns it as it may be shown.
 std::string TakeEscaped(absl::string_view* text) {
-  const Character character = FirstCharacter(*text);
-  if (character.size_bytes == 0) {
+  const Utf8Character character = FirstUtf8Character(*text);
+  if (!character.is_valid) {
     const auto byte = static_cast<unsigned char>((*text)[0]);
     text->remove_prefix(1);
     return absl::StrFormat("\\x%02x", byte);
   }
-  std::string bytes(text->substr(0, character.size_bytes));
-  text->remove_prefix(character.size_bytes);
+  std::string bytes(text->substr(0, character.num_bytes));
+  text->remove_prefix(character.num_bytes);
   if (character.code_point == '\\') {
     return "\\\\";
   }
@@ -131,9 +91,9 @@ std::string EscapeForTerminal(absl::string_view text) {
 size_t DisplayWidth(absl::string_view text) {
   size_t columns = 0;
   while (!text.empty()) {
-    const Character character = FirstCharacter(text);
+    const Utf8Character character = FirstUtf8Character(text);
     columns += WidthOf(character.code_point);
-    text.remove_prefix(character.size_bytes == 0 ? 1 : character.size_bytes);
+    text.remove_prefix(character.is_valid ? character.num_bytes : 1);
   }
   return columns;
 }

@@ -1,8 +1,17 @@
 #include "client/load/load_flags.h"
 
 #include "absl/flags/flag.h"
+#include "client/client_options.h"
+#include "client/load/load_options.h"
+#include "client/load/traffic/load_driver.h"
+#include "client/load/traffic/request_pool.h"
 
-ABSL_FLAG(std::string, targets, "127.0.0.1:50051",
+using canopy::client::ClientOptions;
+using canopy::client::DriverOptions;
+using canopy::client::LoadOptions;
+using canopy::client::PoolOptions;
+
+ABSL_FLAG(std::string, targets, ClientOptions().target,
           "servers and their shares of the calls: HOST:PORT[=SHARE],...");
 ABSL_FLAG(std::string, rpc, "score",
           "score (each request its own call) or stream (a ScoreStream on each connection)");
@@ -21,16 +30,18 @@ ABSL_FLAG(std::string, shapes, "small",
 ABSL_FLAG(std::string, trace, "",
           "JSON lines to send instead, each at its instant: {\"at_ms\": 12, \"shape\": \"small\"} "
           "or {\"at_ms\": 13, \"questions\": [...]}");
-ABSL_FLAG(int32_t, pool, 64, "distinct requests of each shape, which are sent over and over");
+ABSL_FLAG(int32_t, pool, PoolOptions().requests_per_shape,
+          "distinct requests of each shape, which are sent over and over");
 ABSL_FLAG(uint64_t, seed, 1, "of everything that is drawn: tokens, arrivals, targets, ends");
 
 ABSL_FLAG(std::string, arrivals, "auto",
           "closed (each client waits for its answer), or an open loop: constant, poisson or step; "
           "auto = closed, of a search constant, of a trace its own instants");
-ABSL_FLAG(int32_t, clients, 8, "of the closed loop");
+ABSL_FLAG(int32_t, clients, DriverOptions().clients, "of the closed loop");
 ABSL_FLAG(double, rate, 100, "requests a second of constant and poisson; where a search begins");
 ABSL_FLAG(std::string, steps, "", "of step: RATExDURATION,..., as 100x10s,500x5s,100x10s");
-ABSL_FLAG(int64_t, max_in_flight, 10'000, "calls of an open loop; what is due then is sent late");
+ABSL_FLAG(int64_t, max_in_flight, DriverOptions().max_in_flight,
+          "calls of an open loop; what is due then is sent late");
 ABSL_FLAG(absl::Duration, warmup, absl::Seconds(1), "sent and verified, but not counted");
 ABSL_FLAG(absl::optional<absl::Duration>, duration, absl::nullopt,
           "of sending after the warm-up; absent = 10s, or until all --requests are sent; step and "
@@ -41,7 +52,8 @@ ABSL_FLAG(absl::Duration, latency_goal, absl::InfiniteDuration(),
           "an answer within it counts as goodput; the goal of a search; inf = none");
 ABSL_FLAG(bool, search, false,
           "find the highest rate at which the goal holds, in runs of --duration each");
-ABSL_FLAG(double, goal_quantile, 0.99, "share of the calls that must meet the goal of a search");
+ABSL_FLAG(double, goal_quantile, LoadOptions().goal_quantile,
+          "share of the calls that must meet the goal of a search");
 ABSL_FLAG(std::string, thresholds, "",
           "exit code 4 unless all hold: FIGURE<=NUMBER,..., as "
           "latency_p99_ms<=50,error_share<0.001; --json writes the figures");
@@ -49,14 +61,14 @@ ABSL_FLAG(std::string, thresholds, "",
 ABSL_FLAG(bool, verify, false,
           "compare every answer with that of its paths alone, computed once for the pool");
 ABSL_FLAG(
-    double, tolerance, 1e-4,
+    double, tolerance, DriverOptions().tolerance,
     "difference that a number may have, of the largest of its kind in the answer, and 1 at least");
 ABSL_FLAG(
     double, cancel_share, 0,
     "share of the calls that are cancelled on their way, on a stream with all that is in flight");
 ABSL_FLAG(double, kill_share, 0,
           "share of the calls whose connection is cut on their way, likewise");
-ABSL_FLAG(absl::Duration, abandon_within, absl::Milliseconds(20),
+ABSL_FLAG(absl::Duration, abandon_within, DriverOptions().abandon_within,
           "the longest after sending until such a call is given up; the instant is drawn");
 ABSL_FLAG(int32_t, victims, 0,
           "client processes beside, of --clients each, that are killed at random instants and "

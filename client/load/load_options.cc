@@ -16,8 +16,6 @@
 namespace canopy::client {
 namespace {
 
-constexpr absl::Duration kDefaultDuration = absl::Seconds(10);
-
 absl::Status Wrong(absl::string_view flag, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", problem));
 }
@@ -59,7 +57,7 @@ absl::Status CheckRanges() {
         CheckSpan("victim_life", absl::GetFlag(FLAGS_victim_life), absl::Milliseconds(1),
                   absl::Hours(24)),
         CheckSpan("warmup", absl::GetFlag(FLAGS_warmup), absl::ZeroDuration(), absl::Hours(24)),
-        CheckSpan("duration", absl::GetFlag(FLAGS_duration).value_or(kDefaultDuration),
+        CheckSpan("duration", absl::GetFlag(FLAGS_duration).value_or(DriverOptions().duration),
                   absl::Milliseconds(1), absl::Hours(24 * 30)),
         CheckSpan("abandon_within", absl::GetFlag(FLAGS_abandon_within), absl::ZeroDuration(),
                   absl::Hours(1))}) {
@@ -188,7 +186,7 @@ absl::Status ReadDriver(LoadOptions* options) {
   driver.warmup = absl::GetFlag(FLAGS_warmup);
   driver.duration =
       absl::GetFlag(FLAGS_duration)
-          .value_or(driver.max_requests > 0 ? absl::InfiniteDuration() : kDefaultDuration);
+          .value_or(driver.max_requests > 0 ? absl::InfiniteDuration() : DriverOptions().duration);
   if (options->kind == LoadKind::kTrace || options->kind == LoadKind::kStep) {
     // They end by themselves, and all of them counts.
     driver.warmup = absl::ZeroDuration();

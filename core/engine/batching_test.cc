@@ -203,7 +203,7 @@ TEST_F(BatchingTest, TenantsShareWhereTheServerSaysSo) {
 
 TEST_F(BatchingTest, TheTokenBudgetBoundsASharedForward) {
   Engine::Options options;
-  options.max_batch_tokens = 100;
+  options.scheduler.max_batch_tokens = 100;
   Start(options);
   const auto first = Occupy();
   std::vector<std::unique_ptr<Call>> calls;
@@ -256,7 +256,7 @@ TEST_F(BatchingTest, JobsThatAreTooLargeTogetherRunAlone) {
 // job fails only where not even one path of it could run.
 TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
   Engine::Options options;
-  options.max_batch_tokens = 128;
+  options.scheduler.max_batch_tokens = 128;
   Start(options);
   const std::vector<int32_t> state = State(20);
   for (int64_t first = 0; first < 24; ++first) {
@@ -282,7 +282,7 @@ TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
           ExpectFakeScores(calls[i].get(), kPoison);
           continue;
         }
-        EXPECT_EQ(ErrorReason(result.status()), "PATH_TOO_LARGE_FOR_DEVICE") << result.status();
+        EXPECT_EQ(ErrorReasonName(result.status()), "PATH_TOO_LARGE_FOR_DEVICE") << result.status();
         EXPECT_TRUE(count > 1 || calls[i]->batch->num_paths() == 1) << "job " << i;
       }
       ExpectFakeScores(occupant.get(), kPoison);
@@ -323,7 +323,7 @@ TEST_F(BatchingTest, ASmallJobWaitsForOnePartOfALargeOneAtMost) {
   for (const Backend backend : {Backend::kDense, Backend::kFused}) {
     SCOPED_TRACE(BackendName(backend));
     Engine::Options options;
-    options.max_batch_tokens = 64;
+    options.scheduler.max_batch_tokens = 64;
     Start(options);
     {
       MutexLock lock(&mutex_);
@@ -358,7 +358,7 @@ TEST_F(BatchingTest, ASmallJobWaitsForOnePartOfALargeOneAtMost) {
 
 TEST_F(BatchingTest, DeviceTimeOfAJobThatNobodyWaitsForIsCounted) {
   Engine::Options options;
-  options.max_batch_tokens = 64;
+  options.scheduler.max_batch_tokens = 64;
   Start(options);
   controls_->gate.Close();
   const auto large = Submit(Fused(Batch(State(20), 10, 12), "large"));
@@ -377,7 +377,7 @@ TEST_F(BatchingTest, DeviceTimeOfAJobThatNobodyWaitsForIsCounted) {
 
 TEST_F(BatchingTest, ADeadlineBetweenPartsEndsTheJobAndLaunchesNoFurtherPart) {
   Engine::Options options;
-  options.max_batch_tokens = 64;
+  options.scheduler.max_batch_tokens = 64;
   Start(options);
   controls_->gate.Close();
   ScoreJob job = Fused(Batch(State(20), 10, 12), "large");
@@ -398,7 +398,7 @@ TEST_F(BatchingTest, ADeadlineBetweenPartsEndsTheJobAndLaunchesNoFurtherPart) {
 TEST_F(BatchingTest, TenThousandThatNobodyWaitsForAreNeverLaunched) {
   constexpr int kJobs = 10'000;
   Engine::Options options;
-  options.max_queued_requests = kJobs + 1;
+  options.scheduler.max_queued_requests = kJobs + 1;
   Start(options);
   const auto occupant = Occupy();
   const auto batch = Batch(State(5), 1, 1);
@@ -446,8 +446,8 @@ TEST_F(BatchingTest, TenThousandThatNobodyWaitsForAreNeverLaunched) {
 
 TEST_F(BatchingTest, ManyThreadsCancelsAndDeadlinesEndEachJobOnce) {
   Engine::Options options;
-  options.max_batch_tokens = 256;
-  options.max_queued_requests = 64;
+  options.scheduler.max_batch_tokens = 256;
+  options.scheduler.max_queued_requests = 64;
   Start(options);
   constexpr int kThreads = 4;
   constexpr int kJobs = 2'500;

@@ -237,7 +237,7 @@ TEST_F(CostSharingTest, WhatFitsNoForwardIsHalvedUntilItDoes) {
   RouteCosts costs = kCosts;
   costs.backends[Backend::kSegmented] = {9999, 10, 1, 1e-3};
   Engine::Options options;
-  options.max_batch_tokens = 300;
+  options.scheduler.max_batch_tokens = 300;
   options.max_mask_bytes = 160 * 160 * 4;
   Start(costs, options);
   const auto state = Tokens(20);
@@ -274,7 +274,7 @@ TEST_F(CostSharingTest, WhatFitsNoForwardIsHalvedUntilItDoes) {
 // Forecasts are infinite then, and say nothing against a forward that does not exist.
 TEST_F(CostSharingTest, WithoutAnyCostsNoForwardPassesItsBudget) {
   Engine::Options options;
-  options.max_batch_tokens = 300;
+  options.scheduler.max_batch_tokens = 300;
   Start(RouteCosts(), options);
   const auto calls = RunTogether(5, 40);  // 52 tokens as sent, 132 by path, each
   for (const auto& call : calls) {
@@ -353,7 +353,7 @@ TEST_F(CostSharingTest, RandomLoadsLoseAndDoubleNothing) {
   RouteCosts costs = kCosts;
   costs.backends[Backend::kSegmented].forward_ms = 200;
   Engine::Options options;
-  options.max_batch_tokens = 300;
+  options.scheduler.max_batch_tokens = 300;
   options.max_mask_bytes = 120 * 120 * 4;
   Start(costs, options);
   const std::vector<int32_t> states[] = {Tokens(20), Tokens(35), Tokens(50)};

@@ -127,7 +127,7 @@ TEST(DecisionRunTest, ErrorsOfTheHeadAreTheJobs) {
             TwoQuestions())
           .status();
   EXPECT_EQ(too_large.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(ErrorReason(too_large), "QUESTION_TOO_LARGE_FOR_DEVICE");
+  EXPECT_EQ(ErrorReasonName(too_large), "QUESTION_TOO_LARGE_FOR_DEVICE");
   const absl::Status lost =
       Score(std::make_unique<ScriptedRunner>(controls, absl::UnavailableError("lost")),
             TwoQuestions())

@@ -16,43 +16,33 @@ namespace canopy {
 namespace {
 
 absl::Status CheckOptions(const Engine::Options& options) {
-  if (options.max_batch_tokens < 1) {
+  const Scheduler::Options& scheduler = options.scheduler;
+  if (scheduler.max_batch_tokens < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_batch_tokens: ", options.max_batch_tokens, " is below 1"));
+        absl::StrCat("max_batch_tokens: ", scheduler.max_batch_tokens, " is below 1"));
   }
-  if (options.max_batch_bytes < 1) {
+  if (scheduler.max_batch_bytes < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_batch_bytes: ", options.max_batch_bytes, " is below 1"));
+        absl::StrCat("max_batch_bytes: ", scheduler.max_batch_bytes, " is below 1"));
   }
-  if (options.batch_window < absl::ZeroDuration() ||
-      options.low_priority_patience < absl::ZeroDuration()) {
+  if (scheduler.batch_window < absl::ZeroDuration() ||
+      scheduler.low_priority_patience < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
         "batch_window and low_priority_patience must not be negative");
   }
-  if (options.max_queued_requests < 1) {
+  if (scheduler.max_queued_requests < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_queued_requests: ", options.max_queued_requests, " is below 1"));
+        absl::StrCat("max_queued_requests: ", scheduler.max_queued_requests, " is below 1"));
   }
-  if (options.max_queued_tokens < 1) {
+  if (scheduler.max_queued_tokens < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_queued_tokens: ", options.max_queued_tokens, " is below 1"));
+        absl::StrCat("max_queued_tokens: ", scheduler.max_queued_tokens, " is below 1"));
   }
   if (options.max_mask_bytes < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_mask_bytes: ", options.max_mask_bytes, " is negative"));
   }
   return absl::OkStatus();
-}
-
-Scheduler::Options SchedulerOptions(const Engine::Options& options) {
-  Scheduler::Options scheduler;
-  scheduler.max_batch_tokens = options.max_batch_tokens;
-  scheduler.max_batch_bytes = options.max_batch_bytes;
-  scheduler.max_queued_requests = options.max_queued_requests;
-  scheduler.max_queued_tokens = options.max_queued_tokens;
-  scheduler.batch_window = absl::ToChronoMicroseconds(options.batch_window);
-  scheduler.low_priority_patience = absl::ToChronoMicroseconds(options.low_priority_patience);
-  return scheduler;
 }
 
 std::vector<std::unique_ptr<ModelSlot>> MakeSlots(
@@ -82,7 +72,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     if (options.default_backend == Backend::kFused && !runner->info()->fused_supported) {
       return absl::FailedPreconditionError(
           absl::StrCat("backend: fused does not run on model '", runner->info()->name,
-                       "' here; it has: auto, dense, segmented, path"));
+                       "' here; it has: auto, ", ListBackends(runner->info()->backend_support())));
     }
   }
   return std::unique_ptr<Engine>(new Engine(options, std::move(runners)));
@@ -91,7 +81,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
 Engine::Engine(const Options& options, std::vector<std::unique_ptr<ModelRunner>> runners)
     : options_(options),
       slots_(MakeSlots(std::move(runners))),
-      states_(SchedulerOptions(options)),
+      states_(options.scheduler),
       alarm_([this] { Ring(); }),
       planning_thread_([this] { PlanLoop(); }),
       device_thread_([this] { DeviceLoop(); }) {}
@@ -192,7 +182,8 @@ absl::Status Engine::Submit(ScoreJob job, Callback done) {
   const JobRequest request = RequestFor(job, route, *model);
   auto admitted = std::make_shared<AdmittedJob>();
   admitted->id = request.id;
-  admitted->run = std::make_unique<JobRun>(std::move(job), route, options_.max_batch_tokens, slot);
+  admitted->run =
+      std::make_unique<JobRun>(std::move(job), route, options_.scheduler.max_batch_tokens, slot);
   admitted->pass = admitted->run->TakePass();
   admitted->done = std::move(done);
   return Admit(request, std::move(admitted));
@@ -345,7 +336,7 @@ absl::StatusOr<RequestPlan> Engine::Plan(const ScoreJob& job) const {
     return absl::NotFoundError(absl::StrCat("model: '", job.model, "' is not loaded"));
   }
   return RequestPlan::Create(job.batch, EffectiveRoute(job, *slot->info()),
-                             options_.max_batch_tokens, TrieUse::kAlways);
+                             options_.scheduler.max_batch_tokens, TrieUse::kAlways);
 }
 
 GraphUse Engine::graphs() const {

@@ -38,7 +38,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "base/alarm.h"
 #include "base/mutex.h"
 #include "core/engine/engine_stats.h"
@@ -61,21 +60,12 @@ class Engine {
   using ForwardObserver = std::function<void(const ForwardRecord&)>;
 
   struct Options {
-    int64_t max_batch_tokens = 16'384;  // computed tokens of one forward; > 0
-    // Estimated device bytes of a forward that several requests share; > 0.
-    int64_t max_batch_bytes = int64_t{4} << 30;
-    // How long a forward that may be shared waits for company; 0 = not at all.
-    absl::Duration batch_window = absl::ZeroDuration();
-    // After this, low priority gets every second forward though others wait; >= 0.
-    absl::Duration low_priority_patience = absl::Seconds(2);
-    bool share_across_tenants = false;              // prefixes of different tenants may meet
-    int32_t max_queued_requests = 1'024;            // waiting ones; >= 1
-    int64_t max_queued_tokens = int64_t{16} << 20;  // computed tokens of waiting requests; >= 1
-    Backend default_backend = Backend::kAuto;       // stands in for AUTO of requests without a wish
-    Packing default_packing = Packing::kAuto;       // likewise
-    int64_t max_mask_bytes =
-        kDefaultMaxMaskBytes;    // when a request names none, and the most it may
-    ForwardObserver on_forward;  // called on the device thread; may be null
+    Scheduler::Options scheduler;
+    bool share_across_tenants = false;         // prefixes of different tenants may meet
+    Backend default_backend = Backend::kAuto;  // of requests that leave backend and policy open
+    Packing default_packing = Packing::kAuto;  // of requests that leave packing and policy open
+    int64_t max_mask_bytes = kDefaultMaxMaskBytes;  // of requests that name none; >= 0
+    ForwardObserver on_forward;                     // called on the device thread; may be null
   };
 
   // INVALID_ARGUMENT for an option out of range, no model, or two models of one name;
@@ -94,7 +84,7 @@ class Engine {
   // deadline has passed, RESOURCE_EXHAUSTED with RetryAfter when the queue is full or too long for
   // the deadline. Results carry DEADLINE_EXCEEDED or CANCELLED, at once and whatever the device
   // does, RESOURCE_EXHAUSTED with RetryAfter when a full queue owed the place to another, what
-  // RequestPlan::Create returns, RESOURCE_EXHAUSTED with ErrorReason PATH_TOO_LARGE_FOR_DEVICE when
+  // RequestPlan::Create returns, RESOURCE_EXHAUSTED with the reason PATH_TOO_LARGE_FOR_DEVICE when
   // one path does not fit the device, QUESTION_TOO_LARGE_FOR_DEVICE when a question does not, or
   // the runner's error.
   absl::Status Submit(ScoreJob job, Callback done) ABSL_LOCKS_EXCLUDED(mutex_);

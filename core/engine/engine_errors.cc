@@ -6,47 +6,41 @@
 namespace canopy {
 
 absl::Status UnhealthyError() {
-  return WithErrorReason(
-      absl::UnavailableError("the device was lost; this server must be restarted"), "DEVICE_LOST");
+  return ErrorFor(ErrorReason::kDeviceLost, "the device was lost; this server must be restarted");
 }
 
 absl::Status DeadlineError() {
   return absl::DeadlineExceededError("the deadline passed before the answer was there");
 }
 
-absl::Status DrainingError() {
-  return WithErrorReason(absl::UnavailableError("draining"), "DRAINING");
-}
+absl::Status DrainingError() { return ErrorFor(ErrorReason::kDraining, "draining"); }
 
 absl::Status DisplacedError() {
-  return WithErrorReason(
-      absl::ResourceExhaustedError("queue full: the place went to a client with fewer requests or "
-                                   "a request of higher priority"),
-      "DISPLACED");
+  return ErrorFor(ErrorReason::kDisplaced,
+                  "queue full: the place went to a client with fewer requests or a request of "
+                  "higher priority");
 }
 
 absl::Status RefusalError(Refusal refusal, const JobRequest& request, const Scheduler& scheduler) {
   switch (refusal) {
     case Refusal::kQueuedRequests:
-      return WithErrorReason(
-          absl::ResourceExhaustedError(absl::StrCat("queue full: ",
-                                                    scheduler.queued_requests(Priority::kNormal) +
-                                                        scheduler.queued_requests(Priority::kLow),
-                                                    " requests wait, limit ",
-                                                    scheduler.options().max_queued_requests)),
-          "QUEUE_FULL");
+      return ErrorFor(
+          ErrorReason::kQueueFull,
+          absl::StrCat("queue full: ",
+                       scheduler.queued_requests(Priority::kNormal) +
+                           scheduler.queued_requests(Priority::kLow),
+                       " requests wait, limit ", scheduler.options().max_queued_requests));
     case Refusal::kQueuedTokens:
-      return WithErrorReason(
-          absl::ResourceExhaustedError(absl::StrCat(
-              "queue full: ", scheduler.queued_tokens(), " computed tokens wait, and ",
-              request.tokens, " more exceed the limit ", scheduler.options().max_queued_tokens)),
-          "QUEUE_TOKENS_FULL");
+      return ErrorFor(
+          ErrorReason::kQueueTokensFull,
+          absl::StrCat("queue full: ", scheduler.queued_tokens(), " computed tokens wait, and ",
+                       request.tokens, " more exceed the limit ",
+                       scheduler.options().max_queued_tokens));
     case Refusal::kDeadline:
-      return WithErrorReason(
-          absl::ResourceExhaustedError(absl::StrCat(
-              "too busy: ", scheduler.queued_tokens(),
-              " computed tokens wait, and the request's deadline would pass among them")),
-          "DEADLINE_TOO_SHORT");
+      return ErrorFor(
+          ErrorReason::kDeadlineTooShort,
+          absl::StrCat("too busy: ", scheduler.queued_tokens(),
+                       " computed tokens wait, and the request's deadline would pass among them"));
   }
   return absl::InternalError("an unknown refusal");
 }

@@ -120,7 +120,7 @@ TEST_F(EngineTest, ScoresEveryPathInRequestOrderOnEveryBackend) {
 
 TEST_F(EngineTest, CutsLargeRequestsAndMergesTheParts) {
   Engine::Options options;
-  options.max_batch_tokens = 64;
+  options.scheduler.max_batch_tokens = 64;
   Start(options);
   const auto batch = RandomBatch(5, 30, 20);
   for (const Backend backend : {Backend::kDense, Backend::kSegmented, Backend::kPath}) {
@@ -154,7 +154,7 @@ TEST_F(EngineTest, RefusesOnePathThatTheDeviceCannotHoldAndLivesOn) {
   controls_->LimitSlots(10);
   const absl::StatusOr<ScoreResult> refused = Run(ScoreAll(RandomBatch(2, 4, 30)));
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
-  EXPECT_EQ(ErrorReason(refused.status()), "PATH_TOO_LARGE_FOR_DEVICE");
+  EXPECT_EQ(ErrorReasonName(refused.status()), "PATH_TOO_LARGE_FOR_DEVICE");
   EXPECT_FALSE(RetryAfter(refused.status()).has_value());
 
   const auto small = RandomBatch(1, 1, 2);
@@ -225,7 +225,7 @@ TEST_F(EngineTest, WorkThatNobodyWaitsForNeverReachesTheDevice) {
 
 TEST_F(EngineTest, AFullQueueRefusesAtOnceWithADelay) {
   Engine::Options options;
-  options.max_queued_requests = 1;
+  options.scheduler.max_queued_requests = 1;
   Start(options);
   controls_->gate.Close();
   Answer running;
@@ -245,7 +245,7 @@ TEST_F(EngineTest, AFullQueueRefusesAtOnceWithADelay) {
 
 TEST_F(EngineTest, TheTokenBudgetOfTheQueueHolds) {
   Engine::Options options;
-  options.max_queued_tokens = 100;
+  options.scheduler.max_queued_tokens = 100;
   Start(options);
   controls_->gate.Close();
   Answer running;
@@ -270,8 +270,8 @@ TEST_F(EngineTest, TheTokenBudgetOfTheQueueCountsWhatIsComputed) {
   for (const Backend backend : {Backend::kAuto, Backend::kPath}) {
     SCOPED_TRACE(BackendName(backend));
     Engine::Options options;
-    options.max_queued_tokens = 8 * kComputed;
-    options.max_batch_tokens = 2'000;
+    options.scheduler.max_queued_tokens = 8 * kComputed;
+    options.scheduler.max_batch_tokens = 2'000;
     Start(options);
     controls_->gate.Close();
     std::vector<std::unique_ptr<Answer>> answers;
@@ -462,7 +462,7 @@ TEST_F(EngineTest, UnknownModelsAndWrongOptionsAreNamed) {
   EXPECT_EQ(engine_->FindModel("")->name, "fake");
 
   Engine::Options options;
-  options.max_batch_tokens = 0;
+  options.scheduler.max_batch_tokens = 0;
   EXPECT_FALSE(Engine::Create(options, {}).ok());
   EXPECT_FALSE(Engine::Create({}, {}).ok());
   std::vector<std::unique_ptr<ModelRunner>> twins;

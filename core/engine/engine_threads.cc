@@ -304,9 +304,7 @@ void Engine::NoteHealth(const absl::Status& status) {
 }
 
 void Engine::LogFallbackOnce(const Route& route) {
-  // A small batch, or a route that was asked for, is no fallback.
-  if (route.reason == Reason::kNone || route.reason == Reason::kSmallBatch ||
-      route.reason == Reason::kRequested || route.reason == Reason::kMeasured) {
+  if (!RowOf(kReasons, route.reason).is_fallback) {
     return;
   }
   if (logged_reasons_.insert(route.reason).second) {

@@ -142,10 +142,9 @@ absl::StatusOr<JobRun::Progress> JobRun::RunSmaller(const Forward& forward, size
   const ForwardShare& share = forward.shares[share_index];
   const bool is_smallest = !CanRunSmaller(forward, share_index);
   if (is_smallest && tried_again_ == share.job_paths.front()) {
-    return WithErrorReason(absl::ResourceExhaustedError(absl::StrCat(
-                               "a forward of ", forward.plan.computed_tokens(),
-                               " tokens is too large for the device and cannot be cut further")),
-                           "PATH_TOO_LARGE_FOR_DEVICE");
+    return ErrorFor(ErrorReason::kPathTooLargeForDevice,
+                    absl::StrCat("a forward of ", forward.plan.computed_tokens(),
+                                 " tokens is too large for the device and cannot be cut further"));
   }
   if (is_smallest) {
     // Memory may have been short for a moment only, and nothing smaller is left to try.
@@ -206,9 +205,8 @@ absl::Status JobRun::Decide() {
       runner_->Decide({result_.endpoints, result_.finite, job_.batch->question_offsets});
   result_.times.device_ms += running.ElapsedMs();
   if (absl::IsResourceExhausted(scores.status())) {
-    return WithErrorReason(
-        absl::ResourceExhaustedError("a question has too many candidates for the device"),
-        "QUESTION_TOO_LARGE_FOR_DEVICE");
+    return ErrorFor(ErrorReason::kQuestionTooLargeForDevice,
+                    "a question has too many candidates for the device");
   }
   CANOPY_RETURN_IF_ERROR(scores.status());
   if (scores->size() != result_.finite.size()) {

@@ -51,7 +51,7 @@ class OutOfMemoryTest : public ::testing::Test {
     std::vector<std::unique_ptr<ModelRunner>> runners;
     runners.push_back(std::make_unique<RecordingRunner>(FakeModelInfo(), controls_, &runs_));
     Engine::Options options;
-    options.max_batch_tokens = max_batch_tokens;
+    options.scheduler.max_batch_tokens = max_batch_tokens;
     options.on_forward = on_forward_;
     auto engine = Engine::Create(options, std::move(runners));
     ASSERT_TRUE(engine.ok()) << engine.status();

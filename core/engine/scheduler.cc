@@ -33,8 +33,7 @@ std::optional<JobId> Scheduler::PickFirst(TimePoint now) {
     return PickFair(1);
   }
   if (!low_arrivals_.empty() && !patience_had_last_ &&
-      now >= SaturatingAdd(low_arrivals_.begin()->first,
-                           absl::FromChrono(options_.low_priority_patience))) {
+      now >= SaturatingAdd(low_arrivals_.begin()->first, options_.low_priority_patience)) {
     patience_had_last_ = true;
     return low_arrivals_.begin()->second;
   }
@@ -75,8 +74,7 @@ std::optional<Turn> Scheduler::Take(TimePoint now) {
   }
   turn.share_key = jobs_.at(*first).request.share_key;
   const bool full = Fill(&turn);
-  const TimePoint ready =
-      SaturatingAdd(EarliestArrival(turn), absl::FromChrono(options_.batch_window));
+  const TimePoint ready = SaturatingAdd(EarliestArrival(turn), options_.batch_window);
   if (!full && ready > now) {
     PutBack(turn);
     held_until_ = ready;

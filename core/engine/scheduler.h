@@ -39,6 +39,8 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
+#include "absl/time/time.h"
+#include "core/engine/batch_tokens.h"
 #include "core/engine/displacement_index.h"
 #include "core/engine/drain_rates.h"
 #include "core/engine/fair_queue.h"
@@ -78,12 +80,14 @@ struct Turn {
 class Scheduler {
  public:
   struct Options {
-    int64_t max_batch_tokens = 16'384;              // of a turn; > 0
-    int64_t max_batch_bytes = int64_t{1} << 40;     // of a turn of several jobs; > 0
-    int64_t max_queued_requests = 1'024;            // >= 1
-    int64_t max_queued_tokens = int64_t{16} << 20;  // computed tokens; >= 1
-    microseconds batch_window{0};                   // how long a batch waits to fill; 0 = not
-    microseconds low_priority_patience{2'000'000};  // see above; >= 0
+    int64_t max_batch_tokens = kCpuBatchTokens;     // computed tokens of one forward; > 0
+    int64_t max_batch_bytes = int64_t{4} << 30;     // estimated device bytes of a shared one; > 0
+    int32_t max_queued_requests = 1'024;            // that wait; >= 1
+    int64_t max_queued_tokens = int64_t{16} << 20;  // computed tokens of those; >= 1
+    // How long a forward that may be shared waits for company; zero = not at all.
+    absl::Duration batch_window = absl::ZeroDuration();
+    // After this, low priority gets every second forward though others wait; >= 0.
+    absl::Duration low_priority_patience = absl::Seconds(2);
   };
 
   struct Admission {

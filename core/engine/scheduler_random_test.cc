@@ -73,8 +73,8 @@ class Episode {
     options_.max_batch_bytes = kBatchBytes;
     options_.max_queued_requests = kMaxRequests;
     options_.max_queued_tokens = kMaxTokens;
-    options_.batch_window = microseconds(Draw(4) == 0 ? 3 : 0);
-    options_.low_priority_patience = kPatience;
+    options_.batch_window = absl::Microseconds(Draw(4) == 0 ? 3 : 0);
+    options_.low_priority_patience = absl::FromChrono(kPatience);
     return options_;
   }
 
@@ -220,10 +220,11 @@ class Episode {
     }
     std::optional<Turn> turn = scheduler_.Take(now_);
     if (!turn.has_value()) {
-      Expect(!AnyWaits() ||
-                 (options_.batch_window > microseconds(0) && scheduler_.held_until() > now_ &&
-                  scheduler_.held_until() <= now_ + options_.batch_window),
-             "nothing to take although a job waits");
+      Expect(
+          !AnyWaits() ||
+              (options_.batch_window > absl::ZeroDuration() && scheduler_.held_until() > now_ &&
+               scheduler_.held_until() <= now_ + absl::ToChronoMicroseconds(options_.batch_window)),
+          "nothing to take although a job waits");
       return;
     }
     CheckTurn(*turn);

@@ -315,7 +315,7 @@ TEST_F(SchedulerTest, TokensAndBytesBoundABatch) {
 }
 
 TEST_F(SchedulerTest, LowPriorityWaitsUntilItsPatienceEnds) {
-  options_.low_priority_patience = microseconds(1'000);
+  options_.low_priority_patience = absl::Milliseconds(1);
   JobRequest low = Job(1, "a", 10);
   low.priority = Priority::kLow;
   Admit(low);
@@ -350,7 +350,7 @@ TEST_F(SchedulerTest, LowPriorityRunsWhenNothingElseWaits) {
 }
 
 TEST_F(SchedulerTest, AWindowHoldsABatchThatIsNotFull) {
-  options_.batch_window = microseconds(500);
+  options_.batch_window = absl::Microseconds(500);
   Admit(Job(1, "a", 10, "k"));
   EXPECT_THAT(Take(), IsEmpty());
   EXPECT_EQ(scheduler().held_until(), kStart + microseconds(500));
@@ -588,7 +588,7 @@ TEST_F(SchedulerTest, ADeadlineThatCannotBeMetIsRefused) {
 }
 
 TEST_F(SchedulerTest, ABatchWindowBeyondTheClockHoldsABatchUntilItIsFull) {
-  options_.batch_window = microseconds::max();
+  options_.batch_window = absl::InfiniteDuration();
   EXPECT_TRUE(Admit(Job(1, "a", 60, "shared")));
   EXPECT_THAT(Take(), IsEmpty());
   EXPECT_EQ(scheduler().held_until(), TimePoint::max());
@@ -597,7 +597,7 @@ TEST_F(SchedulerTest, ABatchWindowBeyondTheClockHoldsABatchUntilItIsFull) {
 }
 
 TEST_F(SchedulerTest, PatienceBeyondTheClockNeverEnds) {
-  options_.low_priority_patience = microseconds::max();
+  options_.low_priority_patience = absl::InfiniteDuration();
   JobRequest low = Job(1, "a", 10);
   low.priority = Priority::kLow;
   EXPECT_TRUE(Admit(low));

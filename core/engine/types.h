@@ -123,6 +123,7 @@ struct ModelInfo {
   std::string support_reason;    // why not
   bool fused_supported = false;  // whether Backend::kFused runs on this model and device
   std::string fused_reason;      // why not
+  BackendSupport backend_support() const { return {tree_supported, fused_supported}; }
   Policy default_policy = Policy::kReference;  // of requests that leave it open
   std::string policy_reason;                   // why it is that
   // What the layers take, for forecasts; 0 = not known.

@@ -34,7 +34,7 @@ class WeightSwapTest : public ::testing::Test {
  protected:
   WeightSwapTest() {
     Engine::Options options;
-    options.max_batch_tokens = kMaxBatchTokens;
+    options.scheduler.max_batch_tokens = kMaxBatchTokens;
     std::vector<std::unique_ptr<ModelRunner>> runners;
     runners.push_back(std::make_unique<FakeRunner>(Info(1), controls_));
     auto engine = Engine::Create(options, std::move(runners));

@@ -51,8 +51,7 @@ absl::Status OutOfMemory(absl::string_view what) {
 absl::Status Classify(absl::string_view what, absl::string_view text) {
   // A lost device also fails later allocations, so it is looked for first.
   if (ContainsAny(text, kLostDeviceTexts)) {
-    return WithErrorReason(absl::UnavailableError(absl::StrCat(what, ": the CUDA device is lost")),
-                           "DEVICE_LOST");
+    return ErrorFor(ErrorReason::kDeviceLost, absl::StrCat(what, ": the CUDA device is lost"));
   }
   if (ContainsAny(text, kOutOfMemoryTexts)) {
     return OutOfMemory(what);

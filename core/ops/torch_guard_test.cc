@@ -53,7 +53,7 @@ TEST(TorchGuardTest, StickyCudaErrorsAreUnavailable) {
     const absl::Status status = StatusOfText(text);
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_EQ(status.message(), "step: the CUDA device is lost");
-    EXPECT_EQ(ErrorReason(status), "DEVICE_LOST");
+    EXPECT_EQ(ErrorReasonName(status), "DEVICE_LOST");
   }
 }
 

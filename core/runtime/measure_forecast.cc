@@ -36,7 +36,7 @@ double ForecastMeasureSeconds(const ModelInfo& model) {
   const Speed speed = SpeedOf(model);
   const auto layers = static_cast<double>(model.num_layers);
   double seconds = 0;
-  for (const Backend backend : RunnableBackends(model)) {
+  for (const Backend backend : RunnableBackends(model.backend_support())) {
     const MeasureWork work = LeastMeasureWork(backend);
     // Each weight multiplies and adds once a token; queries meet keys, and shares meet values, once
     // a pair.

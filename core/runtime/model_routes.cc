@@ -15,7 +15,7 @@ namespace canopy {
 namespace {
 
 bool HasAllBackends(const RouteCosts& costs, const ModelInfo& model) {
-  const std::vector<Backend> backends = RunnableBackends(model);
+  const std::vector<Backend> backends = RunnableBackends(model.backend_support());
   return std::all_of(backends.begin(), backends.end(),
                      [&](Backend backend) { return costs.backends.count(backend) > 0; });
 }
@@ -76,8 +76,8 @@ RouteMeasureOptions MeasureOptions(const ModelRoutesOptions& options, const Mode
   RouteMeasureOptions measure = options.measure;
   if (!options.policy.has_value() && !model.fused_supported) {
     measure.min_shapes = kLeastShapes;
-    measure.budget_ms =
-        kMaxMeasureSeconds * 1000 / static_cast<double>(RunnableBackends(model).size());
+    measure.budget_ms = kMaxMeasureSeconds * 1000 /
+                        static_cast<double>(RunnableBackends(model.backend_support()).size());
   }
   return measure;
 }

@@ -60,11 +60,11 @@ int LoadingThreads(const TorchRunnerOptions& options) {
 void LogWhatIsIgnored(const TorchRunnerOptions& options, const HostModel& model) {
   if (!model.config.auto_map.empty()) {
     LogWarning("remote_code_ignored",
-               {{"model", options.name}, {"auto_map", model.config.auto_map}});
+               {{"model", options.source.name}, {"auto_map", model.config.auto_map}});
   }
   if (!CheckLastTokenPooling(model.pooling).ok()) {
     LogWarning("folder_pooling_overridden",
-               {{"model", options.name},
+               {{"model", options.source.name},
                 {"pooling", model.pooling.mode},
                 {"modules", absl::StrJoin(model.pooling.other_modules, ",")}});
   }
@@ -75,7 +75,7 @@ void LogWhatIsIgnored(const TorchRunnerOptions& options, const HostModel& model)
   ignored.insert(ignored.end(), model.weights.ignored.begin(), model.weights.ignored.end());
   if (!ignored.empty()) {
     LogWarning("checkpoint_parts_ignored",
-               {{"model", options.name}, {"parts", absl::StrJoin(ignored, ", ")}});
+               {{"model", options.source.name}, {"parts", absl::StrJoin(ignored, ", ")}});
   }
 }
 
@@ -93,10 +93,13 @@ absl::Status CheckWanted(const TorchRunnerOptions& options) {
 absl::StatusOr<HostModel> OpenHostModel(const TorchRunnerOptions& options, absl::string_view device,
                                         int64_t element_bytes) {
   HostModelOptions host;
-  host.source = options.source;
-  host.config = options.config;
-  host.reranker = options.reranker;
-  host.force_last_token_pooling = options.force_last_token_pooling;
+  host.source = options.source.source;
+  host.config = options.model.config;
+  if (options.model.reranker_yes_token >= 0) {
+    host.reranker =
+        RerankerTokens{options.model.reranker_yes_token, options.model.reranker_no_token};
+  }
+  host.force_last_token_pooling = options.model.force_last_token_pooling;
   host.reading.num_threads = LoadingThreads(options);
   host.reading.check_wanted = [&options] { return CheckWanted(options); };
   host.check_room = [&](const WeightMemory& memory) {

@@ -23,9 +23,6 @@ constexpr size_t kMaxEntries = 256;
 // An update takes milliseconds.
 constexpr absl::Duration kLockTimeout = absl::Seconds(5);
 
-constexpr Backend kBackends[] = {Backend::kPath, Backend::kDense, Backend::kSegmented,
-                                 Backend::kFused};
-
 struct CostField {
   const char* name;
   double BackendCost::*value;
@@ -104,7 +101,7 @@ absl::StatusOr<RouteCosts> CostsFromJson(const std::string& path, const json& en
   }
   for (const auto& [name, fields] : entry["costs"].items()) {
     const Backend* backend = nullptr;
-    for (const Backend& known : kBackends) {
+    for (const Backend& known : kForwardBackends) {
       backend = name == BackendName(known) ? &known : backend;
     }
     if (backend == nullptr || !fields.is_object()) {

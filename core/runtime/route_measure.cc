@@ -224,18 +224,6 @@ absl::Status LeaveOut(Backend backend, const absl::Status& status) {
 
 }  // namespace
 
-std::vector<Backend> RunnableBackends(const ModelInfo& model) {
-  std::vector<Backend> backends = {Backend::kPath};
-  if (model.tree_supported) {
-    backends.push_back(Backend::kDense);
-    backends.push_back(Backend::kSegmented);
-  }
-  if (model.fused_supported) {
-    backends.push_back(Backend::kFused);
-  }
-  return backends;
-}
-
 MeasureWork LeastMeasureWork(Backend backend) {
   MeasureWork work;
   for (int i = 0; i < kLeastShapes; ++i) {
@@ -254,7 +242,7 @@ MeasureWork LeastMeasureWork(Backend backend) {
 absl::StatusOr<RouteCosts> MeasureRouteCosts(ModelRunner& runner,
                                              const RouteMeasureOptions& options) {
   RouteCosts costs;
-  for (const Backend backend : RunnableBackends(*runner.info())) {
+  for (const Backend backend : RunnableBackends(runner.info()->backend_support())) {
     const absl::StatusOr<BackendCost> cost = BackendTimer(runner, backend, options).Measure();
     if (!cost.ok()) {
       CANOPY_RETURN_IF_ERROR(LeaveOut(backend, cost.status()));
@@ -273,7 +261,7 @@ absl::StatusOr<RouteCosts> MeasureRouteCosts(ModelRunner& runner,
 absl::Status WarmUpBackends(ModelRunner& runner, int64_t max_batch_tokens, int num_sizes) {
   RouteMeasureOptions options;
   options.max_batch_tokens = max_batch_tokens;
-  for (const Backend backend : RunnableBackends(*runner.info())) {
+  for (const Backend backend : RunnableBackends(runner.info()->backend_support())) {
     if (const absl::Status status = BackendTimer(runner, backend, options).WarmUp(num_sizes);
         !status.ok()) {
       CANOPY_RETURN_IF_ERROR(LeaveOut(backend, status));

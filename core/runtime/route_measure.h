@@ -9,13 +9,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/engine/batch_tokens.h"
 #include "core/engine/model_runner.h"
 #include "core/tree/route_costs.h"
 
 namespace canopy {
 
 struct RouteMeasureOptions {
-  int64_t max_batch_tokens = 16'384;  // computed tokens of one forward
+  int64_t max_batch_tokens = kCpuBatchTokens;  // computed tokens of one forward
   // Of each backend. Sizes grow until the next one would pass it; the `min_shapes` smallest always
   // run.
   double budget_ms = 4'000;
@@ -23,10 +24,6 @@ struct RouteMeasureOptions {
   int max_shapes = 100;            // at least min_shapes
   std::function<double()> now_ms;  // null = the monotonic clock
 };
-
-// The backends that `model` may run: path, dense and segmented with full attention, fused where it
-// runs.
-std::vector<Backend> RunnableBackends(const ModelInfo& model);
 
 // Vectors of random-like requests, small ones first, on every backend that may run. A backend that
 // fails is left out and logged, but for path, whose error is returned, and a lost device, which

@@ -178,7 +178,7 @@ TEST(RouteMeasureTest, RunsOnlyWhatTheModelTakes) {
   const auto costs = MeasureRouteCosts(runner, runner.options());
   ASSERT_TRUE(costs.ok()) << costs.status();
   EXPECT_EQ(costs->backends.size(), 1U);
-  EXPECT_EQ(RunnableBackends(info), std::vector<Backend>{Backend::kPath});
+  EXPECT_EQ(RunnableBackends(info.backend_support()), std::vector<Backend>{Backend::kPath});
 }
 
 TEST(RouteMeasureTest, WarmingUpRunsEveryBackendOnTheSmallestSizes) {

@@ -95,11 +95,11 @@ class TorchEngineTest : public ::testing::TestWithParam<bool> {
     FailingAllocator::Get();
     folder_.Write("config.json", kConfig);
     TorchRunnerOptions options;
-    options.name = "ranker";
-    options.source = absl::StrCat("synthetic:", folder_.Join("config.json"));
-    options.device = "cpu";
-    options.dtype = "float32";
-    options.threads = 1;
+    options.source.name = "ranker";
+    options.source.source = absl::StrCat("synthetic:", folder_.Join("config.json"));
+    options.model.device = "cpu";
+    options.model.dtype = "float32";
+    options.model.threads = 1;
     if (GetParam()) {
       options.kernels = ReferenceKernels();
     }
@@ -109,7 +109,7 @@ class TorchEngineTest : public ::testing::TestWithParam<bool> {
     std::vector<std::unique_ptr<ModelRunner>> runners;
     runners.push_back(std::make_unique<testing::RoutedRunner>(*std::move(runner), kCosts, &gate_));
     Engine::Options engine_options;
-    engine_options.max_batch_tokens = 256;
+    engine_options.scheduler.max_batch_tokens = 256;
     auto engine = Engine::Create(engine_options, std::move(runners));
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
@@ -254,7 +254,7 @@ TEST_P(TorchEngineTest, MemoryThatRunsOutAtAnyAllocationLosesNothing) {
       } else {
         ++failed;
         EXPECT_TRUE(absl::IsResourceExhausted(result.status())) << result.status();
-        EXPECT_EQ(ErrorReason(result.status()), "PATH_TOO_LARGE_FOR_DEVICE");
+        EXPECT_EQ(ErrorReasonName(result.status()), "PATH_TOO_LARGE_FOR_DEVICE");
       }
     }
     occupant->answered.WaitForNotification();

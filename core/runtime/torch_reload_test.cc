@@ -68,15 +68,15 @@ void WriteCheckpoint(const TemporaryFolder& folder, const std::string& weights) 
 
 TorchRunnerOptions OptionsFor(const std::string& source) {
   TorchRunnerOptions options;
-  options.name = "ranker";
-  options.source = source;
-  options.device = TestDevice();
-  options.dtype = "auto";
-  options.threads = 1;
+  options.source.name = "ranker";
+  options.source.source = source;
+  options.model.device = TestDevice();
+  options.model.dtype = "auto";
+  options.model.threads = 1;
   options.prepare_routes = true;
-  if (options.device == "cpu") {
+  if (options.model.device == "cpu") {
     options.kernels = ReferenceKernels();
-    options.policy = Policy::kReference;
+    options.model.policy = Policy::kReference;
   }
   return options;
 }
@@ -273,7 +273,7 @@ TEST_F(TorchReloadTest, MemoryIsAskedForBeforeAnyTensorIsRead) {
   TorchRunnerOptions start = OptionsFor(folder.path());
   start.available_bytes = available_bytes_;
   EXPECT_TRUE(absl::IsResourceExhausted(LoadTorchRunner(start).status()));
-  start.source = "synthetic:" + folder.Join("config.json");
+  start.source.source = "synthetic:" + folder.Join("config.json");
   EXPECT_TRUE(absl::IsResourceExhausted(LoadTorchRunner(start).status()));
 }
 

@@ -9,7 +9,6 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/logging.h"
@@ -17,6 +16,7 @@
 #include "c10/core/InferenceMode.h"
 #include "core/checkpoint/model_config.h"
 #include "core/checkpoint/weight_schema.h"
+#include "core/engine/batch_tokens.h"
 #include "core/engine/model_slot.h"
 #include "core/model/tree_encoder.h"
 #include "core/model/weights.h"
@@ -144,11 +144,16 @@ int64_t LayerWeights(const ModelConfig& config) {
   return attention + 3 * config.hidden_size * (dense_columns + sparse_columns) / config.num_layers;
 }
 
+int64_t MaxBatchTokens(const TorchRunnerOptions& options, absl::string_view device) {
+  return options.model.max_batch_tokens > 0 ? options.model.max_batch_tokens
+                                            : DefaultBatchTokens(device);
+}
+
 ModelInfo DescribeModel(const TorchRunnerOptions& options, const HostModel& model,
                         const at::TensorOptions& placement) {
   const ModelConfig& config = model.config;
   ModelInfo info;
-  info.name = options.name;
+  info.name = options.source.name;
   if (options.replacement.has_value()) {
     info.version = options.replacement->served->version + 1;
   }
@@ -161,9 +166,7 @@ ModelInfo DescribeModel(const TorchRunnerOptions& options, const HostModel& mode
   info.layer_weights = LayerWeights(config);
   info.attention_size = config.query_size();
   info.device = placement.device().str();
-  const int64_t max_batch_tokens =
-      options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(info.device);
-  info.max_path_tokens = std::min(config.max_positions, max_batch_tokens);
+  info.max_path_tokens = std::min(config.max_positions, MaxBatchTokens(options, info.device));
   // A language model's folder may hold a reward head too.
   const TensorView* score = model.weights.Find("score.weight");
   info.num_labels = score == nullptr ? 0 : score->shape[0];
@@ -253,10 +256,6 @@ absl::Status RecordGraphs(const TorchRunnerOptions& options, TorchRunner& runner
   return absl::OkStatus();
 }
 
-int64_t MaxBatchTokens(const TorchRunnerOptions& options, absl::string_view device) {
-  return options.max_batch_tokens > 0 ? options.max_batch_tokens : DefaultMaxBatchTokens(device);
-}
-
 // Has everything run once, and measures where the policy asks for it.
 absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
                            TorchRunner& runner) {
@@ -275,8 +274,8 @@ absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
     return CheckWanted(options);
   }
   ModelRoutesOptions routes;
-  routes.policy = options.policy;
-  routes.costs_file = options.route_costs;
+  routes.policy = options.model.policy;
+  routes.costs_file = options.model.route_costs;
   routes.key = {DescribeDevice(device), info.dtype, info.fingerprint, options.build};
   routes.measure.max_batch_tokens = max_batch_tokens;
   CANOPY_ASSIGN_OR_RETURN(const ModelRoutes set_up, SetUpModelRoutes(turns, routes));
@@ -344,19 +343,15 @@ absl::StatusOr<std::unique_ptr<TorchRunner>> LoadRunner(const TorchRunnerOptions
 
 }  // namespace
 
-int64_t DefaultMaxBatchTokens(absl::string_view device) {
-  return absl::StartsWith(device, "cuda") ? 65'536 : 16'384;
-}
-
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOptions& options) {
-  if (options.threads < 0 || options.max_batch_tokens < 0) {
+  if (options.model.threads < 0 || options.model.max_batch_tokens < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("threads ", options.threads, " and max_batch_tokens ",
-                     options.max_batch_tokens, " must not be negative"));
+        absl::StrCat("threads ", options.model.threads, " and max_batch_tokens ",
+                     options.model.max_batch_tokens, " must not be negative"));
   }
-  ConfigureTorch(options.threads);
-  CANOPY_ASSIGN_OR_RETURN(const at::Device device, ResolveDevice(options.device));
-  CANOPY_ASSIGN_OR_RETURN(const at::ScalarType dtype, ResolveDtype(options.dtype, device));
+  ConfigureTorch(options.model.threads);
+  CANOPY_ASSIGN_OR_RETURN(const at::Device device, ResolveDevice(options.model.device));
+  CANOPY_ASSIGN_OR_RETURN(const at::ScalarType dtype, ResolveDtype(options.model.dtype, device));
   const auto placement = at::TensorOptions().device(device).dtype(dtype);
   CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<TorchRunner> runner, LoadRunner(options, placement));
   if (options.prepare_routes) {

@@ -66,11 +66,11 @@ void WriteCheckpoint(const TemporaryFolder& folder) {
 
 TorchRunnerOptions OptionsFor(const std::string& source) {
   TorchRunnerOptions options;
-  options.name = "ranker";
-  options.source = source;
-  options.device = "cpu";
-  options.dtype = "auto";
-  options.threads = 1;
+  options.source.name = "ranker";
+  options.source.source = source;
+  options.model.device = "cpu";
+  options.model.dtype = "auto";
+  options.model.threads = 1;
   return options;
 }
 
@@ -126,10 +126,10 @@ TEST_F(TorchRunnerTest, DescribesTheModel) {
 
 TEST_F(TorchRunnerTest, TokenBudgetBoundsThePath) {
   TorchRunnerOptions options = OptionsFor(folder_.path());
-  options.max_batch_tokens = 128;
+  options.model.max_batch_tokens = 128;
   EXPECT_EQ((*LoadTorchRunner(options))->info()->max_path_tokens, 128);
-  EXPECT_EQ(DefaultMaxBatchTokens("cpu"), 16'384);
-  EXPECT_EQ(DefaultMaxBatchTokens("cuda:3"), 65'536);
+  EXPECT_EQ(DefaultBatchTokens("cpu"), 16'384);
+  EXPECT_EQ(DefaultBatchTokens("cuda:3"), 65'536);
 }
 
 TEST_F(TorchRunnerTest, ScoresAreTheHeadOnTheVectors) {
@@ -210,9 +210,9 @@ TEST_F(TorchRunnerTest, SyntheticWeightsComeFromAConfigAlone) {
 TEST_F(TorchRunnerTest, ConfigMayComeFromElsewhere) {
   const TemporaryFolder elsewhere;
   TorchRunnerOptions options = OptionsFor(folder_.path());
-  options.config = elsewhere.Write("config.json", kConfig);
+  options.model.config = elsewhere.Write("config.json", kConfig);
   EXPECT_TRUE(LoadTorchRunner(options).ok());
-  options.config = elsewhere.Join("missing.json");
+  options.model.config = elsewhere.Join("missing.json");
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kNotFound);
 }
 
@@ -224,13 +224,13 @@ TEST_F(TorchRunnerTest, TheFingerprintIsTheFoldersHoweverItIsComputed) {
   const std::string fingerprint = host->fingerprint;
   EXPECT_EQ(runner_->info()->fingerprint, fingerprint);
   const std::function<void(TorchRunnerOptions*)> ways[] = {
-      [](TorchRunnerOptions* options) { options->dtype = "bfloat16"; },
-      [](TorchRunnerOptions* options) { options->dtype = "float16"; },
-      [](TorchRunnerOptions* options) { options->threads = 2; },
-      [](TorchRunnerOptions* options) { options->device = "auto"; },
-      [](TorchRunnerOptions* options) { options->name = "other"; },
-      [](TorchRunnerOptions* options) { options->max_batch_tokens = 64; },
-      [](TorchRunnerOptions* options) { options->policy = Policy::kReference; },
+      [](TorchRunnerOptions* options) { options->model.dtype = "bfloat16"; },
+      [](TorchRunnerOptions* options) { options->model.dtype = "float16"; },
+      [](TorchRunnerOptions* options) { options->model.threads = 2; },
+      [](TorchRunnerOptions* options) { options->model.device = "auto"; },
+      [](TorchRunnerOptions* options) { options->source.name = "other"; },
+      [](TorchRunnerOptions* options) { options->model.max_batch_tokens = 64; },
+      [](TorchRunnerOptions* options) { options->model.policy = Policy::kReference; },
       [](TorchRunnerOptions* options) { options->kernels = ReferenceKernels(); },
   };
   for (size_t way = 0; way < std::size(ways); ++way) {
@@ -259,7 +259,7 @@ TEST_F(TorchRunnerTest, HostMemoryHoldsTheWeightsOnce) {
   std::map<std::string, int64_t> needed;
   for (const std::string dtype : {"float32", "bfloat16"}) {
     TorchRunnerOptions options = OptionsFor(folder_.path());
-    options.dtype = dtype;
+    options.model.dtype = dtype;
     int64_t available = 0;
     options.available_bytes = [&available](absl::string_view) { return available; };
     const absl::Status status = LoadTorchRunner(options).status();
@@ -302,7 +302,7 @@ TEST_F(TorchRunnerTest, AFolderThatPoolsOtherwiseIsServedOnlyIfForced) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(absl::StrContains(refused.message(), "pools by \"mean\"")) << refused;
   EXPECT_TRUE(absl::StrContains(refused.message(), "--pooling=last")) << refused;
-  options.force_last_token_pooling = true;
+  options.model.force_last_token_pooling = true;
   auto forced = LoadTorchRunner(options);
   ASSERT_TRUE(forced.ok()) << forced.status();
   EXPECT_EQ((*forced)->info()->pooling, "mean");
@@ -331,7 +331,8 @@ TEST_F(TorchRunnerTest, AnUntiedLanguageModelWithoutItsHeadGivesVectorsAndSaysWh
   outputs.token_logprobs = true;
   EXPECT_FALSE(Run({{1, 2}}, outputs).ok());
   TorchRunnerOptions options = OptionsFor(folder_.path());
-  options.reranker = RerankerTokens{1, 2};
+  options.model.reranker_yes_token = 1;
+  options.model.reranker_no_token = 2;
   EXPECT_TRUE(absl::StrContains(LoadTorchRunner(options).status().message(),
                                 "Qwen3ForCausalLM without lm_head.weight"));
 }
@@ -360,7 +361,7 @@ TEST_F(TorchRunnerTest, StretchedPositionsLengthenThePath) {
 TEST_F(TorchRunnerTest, SixteenBitTypesAreNamed) {
   for (const std::string dtype : {"bfloat16", "float16"}) {
     TorchRunnerOptions options = OptionsFor(folder_.path());
-    options.dtype = dtype;
+    options.model.dtype = dtype;
     const auto runner = LoadTorchRunner(options);
     ASSERT_TRUE(runner.ok()) << runner.status();
     EXPECT_EQ((*runner)->info()->dtype, dtype);
@@ -372,7 +373,7 @@ TEST_F(TorchRunnerTest, OverflowOfFloat16MarksItsPathAlone) {
   outputs.scores = true;
   EXPECT_EQ(Run({{1, 2}, {1, kLargeToken}}, outputs)->finite, (std::vector<uint8_t>{1, 1}));
   TorchRunnerOptions options = OptionsFor(folder_.path());
-  options.dtype = "float16";
+  options.model.dtype = "float16";
   runner_ = *LoadTorchRunner(options);
   const auto output = Run({{1, 2}, {1, kLargeToken}, {3}}, outputs);
   ASSERT_TRUE(output.ok()) << output.status();
@@ -396,19 +397,18 @@ TEST_F(TorchRunnerTest, SlidingWindowsAreExplainedAndLeaveThePathBackend) {
 
 TEST_F(TorchRunnerTest, RefusesWrongOptionsByName) {
   struct WrongOption {
-    std::string TorchRunnerOptions::*field;
+    std::string ModelOptions::*field;
     const char* value;
     absl::StatusCode code;
   };
   for (const WrongOption& wrong : {
-           WrongOption{&TorchRunnerOptions::device, "gpu", absl::StatusCode::kInvalidArgument},
-           WrongOption{&TorchRunnerOptions::device, "cuda:x", absl::StatusCode::kInvalidArgument},
-           WrongOption{&TorchRunnerOptions::device, "cuda:127",
-                       absl::StatusCode::kFailedPrecondition},
-           WrongOption{&TorchRunnerOptions::dtype, "float8", absl::StatusCode::kInvalidArgument},
+           WrongOption{&ModelOptions::device, "gpu", absl::StatusCode::kInvalidArgument},
+           WrongOption{&ModelOptions::device, "cuda:x", absl::StatusCode::kInvalidArgument},
+           WrongOption{&ModelOptions::device, "cuda:127", absl::StatusCode::kFailedPrecondition},
+           WrongOption{&ModelOptions::dtype, "float8", absl::StatusCode::kInvalidArgument},
        }) {
     TorchRunnerOptions options = OptionsFor(folder_.path());
-    options.*wrong.field = wrong.value;
+    options.model.*wrong.field = wrong.value;
     const absl::Status status = LoadTorchRunner(options).status();
     EXPECT_EQ(status.code(), wrong.code) << wrong.value;
     EXPECT_TRUE(absl::StrContains(status.message(), wrong.value)) << status;
@@ -436,8 +436,8 @@ class PreparedRunnerTest : public ::testing::Test {
     WriteCheckpoint(folder_);
     TorchRunnerOptions options = OptionsFor(folder_.path());
     options.prepare_routes = true;
-    options.policy = policy;
-    options.route_costs = folder_.Join("costs.json");
+    options.model.policy = policy;
+    options.model.route_costs = folder_.Join("costs.json");
     options.build = "test";
     if (with_kernels) {
       options.kernels = ReferenceKernels();

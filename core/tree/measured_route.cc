@@ -136,8 +136,7 @@ RouteLoad LoadOf(Backend backend, const PlanCounts& counts, const std::vector<Pa
 
 std::vector<RouteCandidate> RouteCandidates(const CandidateInput& input) {
   std::vector<RouteCandidate> candidates;
-  for (const Backend backend :
-       {Backend::kPath, Backend::kDense, Backend::kSegmented, Backend::kFused}) {
+  for (const Backend backend : kForwardBackends) {
     std::optional<RouteCandidate> candidate = Apart(input, backend);
     std::optional<RouteCandidate> shared = Shared(input, backend);
     if (shared.has_value() && (!candidate.has_value() || shared->ms < candidate->ms)) {

@@ -1,69 +1,48 @@
 #include "core/tree/route.h"
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
 namespace canopy {
 
-absl::string_view PolicyName(Policy policy) {
-  switch (policy) {
-    case Policy::kReference:
-      return "reference";
-    case Policy::kMeasured:
-      return "measured";
-  }
-  return "unknown";
-}
-
-absl::string_view BackendName(Backend backend) {
+bool CanRun(Backend backend, BackendSupport support) {
   switch (backend) {
     case Backend::kAuto:
-      return "auto";
+      return false;
     case Backend::kDense:
-      return "dense";
     case Backend::kSegmented:
-      return "segmented";
+      return support.trees;
     case Backend::kPath:
-      return "path";
+      return true;
     case Backend::kFused:
-      return "fused";
+      return support.fused;
   }
-  return "unknown";
+  return false;
 }
 
-absl::string_view LayoutName(Layout layout) {
-  switch (layout) {
-    case Layout::kNone:
-      return "";
-    case Layout::kPadded:
-      return "padded";
-    case Layout::kFlat:
-      return "flat";
+std::vector<Backend> RunnableBackends(BackendSupport support) {
+  std::vector<Backend> backends;
+  for (const Backend backend : kForwardBackends) {
+    if (CanRun(backend, support)) {
+      backends.push_back(backend);
+    }
   }
-  return "unknown";
+  return backends;
 }
 
-absl::string_view ReasonName(Reason reason) {
-  switch (reason) {
-    case Reason::kNone:
-      return "";
-    case Reason::kSmallBatch:
-      return "small_batch";
-    case Reason::kMaskBudget:
-      return "mask_budget";
-    case Reason::kPaddingOverhead:
-      return "padding_overhead";
-    case Reason::kRequested:
-      return "requested";
-    case Reason::kMeasured:
-      return "measured";
-    case Reason::kUnsupportedLayers:
-      return "unsupported_layers";
-    case Reason::kBackendFailed:
-      return "backend_failed";
-    case Reason::kOutOfMemory:
-      return "out_of_memory";
-    case Reason::kNonFiniteRerun:
-      return "non_finite_rerun";
+std::string ListBackends(BackendSupport support, absl::FunctionRef<std::string(Backend)> name) {
+  std::vector<Backend> backends = RunnableBackends(support);
+  std::rotate(backends.begin(), backends.begin() + 1, backends.end());
+  std::string list;
+  for (const Backend backend : backends) {
+    absl::StrAppend(&list, list.empty() ? "" : ", ", name(backend));
   }
-  return "unknown";
+  return list;
+}
+
+std::string ListBackends(BackendSupport support) {
+  return ListBackends(support, [](Backend backend) { return std::string(BackendName(backend)); });
 }
 
 }  // namespace canopy

@@ -3,9 +3,14 @@
 #define CORE_TREE_ROUTE_H_
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
+#include "base/enum_table.h"
 
 namespace canopy {
 
@@ -27,11 +32,72 @@ enum class Reason {
   kNonFiniteRerun,
 };
 
-// Names as they stand in answers, metrics and logs: "dense", "mask_budget", "" for kNone.
-absl::string_view PolicyName(Policy policy);
-absl::string_view BackendName(Backend backend);
-absl::string_view LayoutName(Layout layout);
-absl::string_view ReasonName(Reason reason);
+// The names of the values, as they stand in answers, flags, metrics and logs.
+inline constexpr NamedValue<Policy> kPolicies[] = {
+    {Policy::kReference, "reference"},
+    {Policy::kMeasured, "measured"},
+};
+inline constexpr NamedValue<Backend> kBackends[] = {
+    {Backend::kAuto, "auto"}, {Backend::kDense, "dense"}, {Backend::kSegmented, "segmented"},
+    {Backend::kPath, "path"}, {Backend::kFused, "fused"},
+};
+inline constexpr NamedValue<Packing> kPackings[] = {
+    {Packing::kAuto, "auto"},
+    {Packing::kPadded, "padded"},
+};
+inline constexpr NamedValue<Layout> kLayouts[] = {
+    {Layout::kNone, ""},
+    {Layout::kPadded, "padded"},
+    {Layout::kFlat, "flat"},
+};
+struct ReasonRow {
+  Reason value;
+  absl::string_view name;
+  bool is_fallback;  // something went otherwise than the rules or the caller chose
+};
+inline constexpr ReasonRow kReasons[] = {
+    {Reason::kNone, "", false},
+    {Reason::kSmallBatch, "small_batch", false},
+    {Reason::kMaskBudget, "mask_budget", true},
+    {Reason::kPaddingOverhead, "padding_overhead", true},
+    {Reason::kRequested, "requested", false},
+    {Reason::kMeasured, "measured", false},
+    {Reason::kUnsupportedLayers, "unsupported_layers", true},
+    {Reason::kBackendFailed, "backend_failed", true},
+    {Reason::kOutOfMemory, "out_of_memory", true},
+    {Reason::kNonFiniteRerun, "non_finite_rerun", true},
+};
+static_assert(IsEnumTable(kPolicies, Policy::kMeasured));
+static_assert(IsEnumTable(kBackends, Backend::kFused));
+static_assert(IsEnumTable(kPackings, Packing::kPadded));
+static_assert(IsEnumTable(kLayouts, Layout::kFlat));
+static_assert(IsEnumTable(kReasons, Reason::kNonFiniteRerun));
+
+constexpr absl::string_view PolicyName(Policy policy) { return NameOf(kPolicies, policy); }
+constexpr absl::string_view BackendName(Backend backend) { return NameOf(kBackends, backend); }
+constexpr absl::string_view LayoutName(Layout layout) { return NameOf(kLayouts, layout); }
+constexpr absl::string_view ReasonName(Reason reason) { return NameOf(kReasons, reason); }
+
+// The backends that a forward may run on, in the order in which they are measured and compared:
+// the reference first, so that a tie goes to it.
+inline constexpr Backend kForwardBackends[] = {Backend::kPath, Backend::kDense, Backend::kSegmented,
+                                               Backend::kFused};
+static_assert(std::size(kForwardBackends) + 1 == std::size(kBackends), "all but kAuto");
+
+// What a model and its device allow beside the path backend.
+struct BackendSupport {
+  bool trees = true;   // every layer is full attention
+  bool fused = false;  // kernels for the model and device
+};
+
+// Returns whether forwards may run on `backend`, which is not kAuto.
+bool CanRun(Backend backend, BackendSupport support);
+// Returns kForwardBackends without those that cannot run.
+std::vector<Backend> RunnableBackends(BackendSupport support);
+// Returns the names of RunnableBackends as errors list them, the reference last, such as
+// "dense, segmented, path". `name` makes the name of a backend.
+std::string ListBackends(BackendSupport support, absl::FunctionRef<std::string(Backend)> name);
+std::string ListBackends(BackendSupport support);
 
 // Batches below this many path tokens are not worth a trie.
 inline constexpr int64_t kSmallBatchPathTokens = 1024;

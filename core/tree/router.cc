@@ -43,7 +43,7 @@ absl::Status ValidateRouteOptions(const RouteOptions& options) {
       if (!options.fused_supported) {
         return absl::FailedPreconditionError(
             absl::StrCat("backend: fused does not run on this model and device; it has: ",
-                         options.tree_supported ? "dense, segmented, " : "", "path"));
+                         ListBackends({options.tree_supported, options.fused_supported})));
       }
       return absl::OkStatus();
   }

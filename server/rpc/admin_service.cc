@@ -55,10 +55,8 @@ class LoadCall final : public CallReactor {
     absl::StatusOr<WeightRequest> request = ReadWeightRequest(ViewOf(message));
     absl::Status refused = request.ok() ? CheckSourceName(request->source) : request.status();
     if (refused.ok() && service_.loading_.exchange(true)) {
-      refused = WithErrorReason(
-          WithRetryAfter(absl::ResourceExhaustedError("other weights are being loaded"),
-                         kBusyRetryDelay),
-          "LOAD_BUSY");
+      refused = WithRetryAfter(ErrorFor(ErrorReason::kLoadBusy, "other weights are being loaded"),
+                               kBusyRetryDelay);
     }
     if (!refused.ok()) {
       Answer(refused);

@@ -8,7 +8,7 @@
 namespace canopy::server {
 
 absl::Status DrainingError() {
-  return WithErrorReason(absl::UnavailableError("this server is shutting down"), "DRAINING");
+  return ErrorFor(ErrorReason::kDraining, "this server is shutting down");
 }
 
 void CallGate::Open(ServingState state) {
@@ -45,8 +45,7 @@ absl::StatusOr<const ServingState*> CallGate::Enter() {
     return DrainingError();
   }
   if (state_ == nullptr) {
-    return WithErrorReason(absl::UnavailableError("this server is still loading its models"),
-                           "LOADING");
+    return ErrorFor(ErrorReason::kLoading, "this server is still loading its models");
   }
   ++inside_;
   return state_.get();

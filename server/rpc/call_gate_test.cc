@@ -12,7 +12,7 @@ TEST(CallGateTest, LetsNobodyInWhileLoading) {
   CallGate gate;
   const absl::Status loading = gate.Enter().status();
   EXPECT_EQ(loading.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(ErrorReason(loading), "LOADING");
+  EXPECT_EQ(ErrorReasonName(loading), "LOADING");
   EXPECT_TRUE(gate.AwaitIdle(absl::ZeroDuration()));
   gate.Open({nullptr, {{"limit", 3}}});
   const auto state = gate.Enter();
@@ -30,7 +30,7 @@ TEST(CallGateTest, DrainingRefusesAndWaitsForThoseInside) {
   gate.StartDraining();
   const absl::Status draining = gate.Enter().status();
   EXPECT_EQ(draining.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(ErrorReason(draining), "DRAINING");
+  EXPECT_EQ(ErrorReasonName(draining), "DRAINING");
   gate.Leave();
   EXPECT_FALSE(gate.AwaitIdle(absl::Milliseconds(1)));
   std::thread last([&gate] { gate.Leave(); });

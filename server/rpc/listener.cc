@@ -25,12 +25,13 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kMinPingIntervalMs = 5'000;
 
 void SetArguments(const ListenerOptions& options, grpc::ServerBuilder* builder) {
-  builder->SetMaxReceiveMessageSize(options.max_request_bytes);
+  builder->SetMaxReceiveMessageSize(static_cast<int>(options.limits.max_request_bytes));
   builder->SetMaxSendMessageSize(-1);
   // A few compressed bytes may stand for gigabytes, and gRPC limits a message only once it is open.
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                              options.limits.max_concurrent_streams);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);

@@ -13,13 +13,13 @@
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
 #include "server/net/connection_acceptor.h"
+#include "server/rpc/call_options.h"
 
 namespace canopy::server {
 
 struct ListenerOptions {
-  std::string address;             // HOST:PORT; port 0 = any free one
-  int max_request_bytes = 0;       // of one message; larger ones are gRPC's RESOURCE_EXHAUSTED
-  int max_concurrent_streams = 0;  // calls in flight of one connection
+  std::string address;  // HOST:PORT; port 0 = any free one
+  ConnectionLimits limits;
   bool reflection = false;
   std::function<void()> connection_refused;  // called for each; may be null
   // Text of the UNIMPLEMENTED that calls of other services get; '' = gRPC's, which is empty.

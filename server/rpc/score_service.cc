@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/status_details.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "server/rpc/call_reactor.h"
 #include "server/rpc/model_lookup.h"
 #include "server/rpc/score_work.h"
@@ -81,10 +82,8 @@ class ExplainCall final : public CallReactor {
       return;
     }
     if (!context().explains.Schedule([this] { Run(); })) {
-      Answer(WithErrorReason(
-          WithRetryAfter(absl::ResourceExhaustedError("too many Explain calls wait"),
-                         kExplainRetryDelay),
-          "EXPLAIN_BUSY"));
+      Answer(WithRetryAfter(ErrorFor(ErrorReason::kExplainBusy, "too many Explain calls wait"),
+                            kExplainRetryDelay));
     }
   }
 

@@ -69,7 +69,7 @@ class Call {
 class ScoreWorkTest : public ::testing::Test {
  protected:
   void Start(int32_t encode_threads) {
-    CallLimits limits;
+    CallOptions limits;
     limits.encode_threads = encode_threads;
     context_ = std::make_unique<ServiceContext>(limits, &gate_, &metrics_);
     std::vector<std::unique_ptr<ModelRunner>> runners;

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <thread>
 
-#include "absl/time/time.h"
 #include "base/memory_budget.h"
 #include "base/memory_use.h"
 #include "server/net/write_watch.h"
 #include "server/rpc/call_gate.h"
+#include "server/rpc/call_options.h"
 #include "server/rpc/worker_pool.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/raw_token_warnings.h"
@@ -21,31 +20,21 @@
 
 namespace canopy::server {
 
-struct CallLimits {
-  RequestLimits request;
-  int32_t max_stream_in_flight = 64;  // unanswered requests of one stream
-  int32_t encode_threads = 0;         // threads that encode answers; 0 = one a core, but 2 to 4
-  LogRequests log_requests{};
-  int64_t max_request_memory_bytes = int64_t{8} << 30;
-  std::function<MemoryUse()> read_memory;               // null = the process has no limit
-  absl::Duration write_timeout = absl::ZeroDuration();  // of a client that stalls; zero = none
-};
-
 // The threads are last, so that they end first.
 struct ServiceContext {
   // Plans of Explain hold memory while they wait: a few are as many as people look at.
   static constexpr size_t kMaxWaitingExplains = 16;
 
-  ServiceContext(const CallLimits& limits, CallGate* call_gate, Metrics* all_metrics)
-      : request_limits(limits.request),
-        max_stream_in_flight(limits.max_stream_in_flight),
-        request_log(limits.log_requests),
+  ServiceContext(const CallOptions& options, CallGate* call_gate, Metrics* all_metrics)
+      : request_limits(options.request),
+        max_stream_in_flight(options.max_stream_in_flight),
+        request_log(options.log_requests),
         gate(*call_gate),
         metrics(*all_metrics),
-        memory(limits.max_request_memory_bytes, limits.read_memory),
+        memory(options.max_request_memory_bytes, MemoryReader(options.memory_limit_bytes)),
         raw_tokens(all_metrics),
-        writes(limits.write_timeout, [this] { metrics.StalledCallCut(); }),
-        encoders(NumEncodeThreads(limits.encode_threads), 0),
+        writes(options.write_timeout, [this] { metrics.StalledCallCut(); }),
+        encoders(NumEncodeThreads(options.encode_threads), 0),
         explains(1, kMaxWaitingExplains) {}
 
   // With one thread, a large answer would hold up small ones even if cores were idle.

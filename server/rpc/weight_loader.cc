@@ -42,8 +42,8 @@ absl::Status CheckSourceName(absl::string_view source) {
   return violations.ToStatus();
 }
 
-WeightLoader::WeightLoader(ModelLoader loader, const ServerOptions& options, Engine* engine)
-    : loader_(std::move(loader)), options_(options), engine_(*engine) {}
+WeightLoader::WeightLoader(ModelLoader loader, Options options, Engine* engine)
+    : loader_(std::move(loader)), options_(std::move(options)), engine_(*engine) {}
 
 absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Load(
     const WeightRequest& request, const std::function<absl::Status()>& check_wanted) {
@@ -102,7 +102,7 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Replace(
   };
   replacement.check_wanted = check_wanted;
   absl::StatusOr<std::unique_ptr<ModelRunner>> runner =
-      loader_.load(source, options_, &replacement);
+      loader_(source, options_.model, &replacement);
   // The folder is there: whatever else is missing or cannot be read is a fault of the checkpoint.
   if (absl::IsNotFound(runner.status()) || absl::IsInvalidArgument(runner.status())) {
     return absl::DataLossError(runner.status().message());
@@ -121,7 +121,8 @@ absl::Status WeightLoader::ToContract(const absl::Status& status) const {
   status.ForEachPayload([&error](absl::string_view type_url, const absl::Cord& payload) {
     error.SetPayload(type_url, payload);
   });
-  return absl::IsResourceExhausted(error) ? WithErrorReason(error, "NO_MEMORY_FOR_WEIGHTS") : error;
+  return absl::IsResourceExhausted(error) ? WithErrorReason(error, ErrorReason::kNoMemoryForWeights)
+                                          : error;
 }
 
 }  // namespace canopy::server

@@ -14,7 +14,6 @@
 #include "core/engine/engine.h"
 #include "core/engine/types.h"
 #include "server/rpc/model_loader.h"
-#include "server/server_options.h"
 
 namespace canopy::server {
 
@@ -38,8 +37,13 @@ struct DeviceTurns {
 // Used from one thread at a time.
 class WeightLoader {
  public:
-  // `options` as the models were loaded with. The engine must outlive it.
-  WeightLoader(ModelLoader loader, const ServerOptions& options, Engine* engine);
+  struct Options {
+    ModelOptions model;        // as the models were loaded with
+    std::string weights_root;  // the folder of the folders that may be loaded
+  };
+
+  // The engine must outlive it.
+  WeightLoader(ModelLoader loader, Options options, Engine* engine);
 
   // Blocks until the weights serve or are refused. `check_wanted` as in Replacement. Errors as the
   // contract gives them: INVALID_ARGUMENT for a source that is no plain name, NOT_FOUND for the
@@ -56,7 +60,7 @@ class WeightLoader {
   absl::Status ToContract(const absl::Status& status) const;
 
   const ModelLoader loader_;
-  const ServerOptions options_;
+  const Options options_;
   Engine& engine_;
 };
 

@@ -37,24 +37,6 @@ constexpr size_t kUnknownIndex = 2;
 constexpr absl::string_view kMethods[] = {"Score",    "ScoreStream", "Explain",
                                           "GetModel", "ListModels",  "LoadWeights"};
 
-constexpr Backend kBackends[] = {Backend::kDense, Backend::kSegmented, Backend::kPath,
-                                 Backend::kFused};
-constexpr Reason kReasons[] = {Reason::kNone,
-                               Reason::kSmallBatch,
-                               Reason::kMaskBudget,
-                               Reason::kPaddingOverhead,
-                               Reason::kRequested,
-                               Reason::kMeasured,
-                               Reason::kUnsupportedLayers,
-                               Reason::kBackendFailed,
-                               Reason::kOutOfMemory,
-                               Reason::kNonFiniteRerun};
-
-template <typename Set, typename Value>
-size_t IndexOf(const Set& set, const Value& value) {
-  return static_cast<size_t>(std::find(std::begin(set), std::end(set), value) - std::begin(set));
-}
-
 }  // namespace
 
 std::vector<std::string> MethodNames() { return {std::begin(kMethods), std::end(kMethods)}; }
@@ -79,41 +61,45 @@ absl::string_view CodeName(grpc::StatusCode code) { return kCodes[CodeIndex(code
 
 std::vector<std::string> ErrorReasonNames() {
   std::vector<std::string> names = {"none"};
-  for (const absl::string_view reason : kErrorReasons) {
-    names.emplace_back(reason);
+  for (const ErrorReasonRow& row : kErrorReasons) {
+    names.emplace_back(row.name);
   }
   names.emplace_back("other");
   return names;
 }
 
 size_t ErrorReasonIndex(absl::string_view reason) {
-  return reason.empty() ? 0 : 1 + IndexOf(kErrorReasons, reason);
+  if (reason.empty()) {
+    return 0;
+  }
+  const auto* found = absl::c_find_if(
+      kErrorReasons, [reason](const ErrorReasonRow& row) { return row.name == reason; });
+  return 1 + static_cast<size_t>(found - std::begin(kErrorReasons));
 }
 
+// kAuto never runs: indices are those of the backends after it.
 std::vector<std::string> BackendNames() {
   std::vector<std::string> names;
-  for (const Backend backend : kBackends) {
-    names.emplace_back(BackendName(backend));
-  }
-  return names;
-}
-
-size_t BackendIndex(Backend backend) {
-  return std::min(IndexOf(kBackends, backend), std::size(kBackends) - 1);
-}
-
-std::vector<std::string> RouteReasonNames() {
-  std::vector<std::string> names = {"none"};
-  for (const Reason reason : kReasons) {
-    if (reason != Reason::kNone) {
-      names.emplace_back(ReasonName(reason));
+  for (const auto& [backend, name] : kBackends) {
+    if (backend != Backend::kAuto) {
+      names.emplace_back(name);
     }
   }
   return names;
 }
 
-size_t RouteReasonIndex(Reason reason) {
-  return std::min(IndexOf(kReasons, reason), std::size(kReasons) - 1);
+size_t BackendIndex(Backend backend) {
+  return std::min(static_cast<size_t>(backend) - 1, std::size(kBackends) - 2);
 }
+
+std::vector<std::string> RouteReasonNames() {
+  std::vector<std::string> names;
+  for (const ReasonRow& row : kReasons) {
+    names.emplace_back(row.value == Reason::kNone ? "none" : row.name);
+  }
+  return names;
+}
+
+size_t RouteReasonIndex(Reason reason) { return static_cast<size_t>(reason); }
 
 }  // namespace canopy::server

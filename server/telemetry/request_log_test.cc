@@ -58,8 +58,7 @@ TEST(RequestLogTest, SaysWhoWhatAndHowLong) {
 }
 
 TEST(RequestLogTest, NamesTheReasonOfARefusalAndNotItsText) {
-  const std::string line = Line(
-      {}, WithErrorReason(absl::FailedPreconditionError("of model secret"), "POLICY_UNAVAILABLE"));
+  const std::string line = Line({}, ErrorFor(ErrorReason::kPolicyUnavailable, "of model secret"));
   EXPECT_THAT(line, HasSubstr("code=FAILED_PRECONDITION"));
   EXPECT_THAT(line, HasSubstr("reason=POLICY_UNAVAILABLE"));
   EXPECT_THAT(line, Not(HasSubstr("secret")));
@@ -143,13 +142,13 @@ TEST(RequestLogTest, MakesAnIdWhereThereIsNone) {
   EXPECT_EQ(log.Write(record, {}), "");
   // An id in no line is of no use to anybody.
   record.request_id = "";
-  SetLogLimit(1);
+  SetLogOptions({LogFormat::kText, 1});
   int written = 0;
   while (written < 10'000 && !log.Write(record, {}).empty()) {
     ++written;
   }
   EXPECT_LT(written, 10'000);
-  SetLogLimit(kDefaultLogLinesPerSecond);
+  SetLogOptions({});
 }
 
 TEST(RequestLogTest, FindsTheIdWithoutReadingTheRest) {

@@ -11,6 +11,7 @@
 #include "core/tree/tree_plan.h"
 #include "server/wire/planned_work.h"
 #include "server/wire/response_encoder.h"
+#include "server/wire/routing_message.h"
 #include "server/wire/violations.h"
 #include "server/wire/wire_reader.h"
 

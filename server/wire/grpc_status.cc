@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "base/logging.h"
 #include "base/status_details.h"
+#include "base/utf8.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -98,12 +99,7 @@ std::string WireMessage(absl::string_view message) {
     return std::string(message);
   }
   constexpr absl::string_view kCut = "...";
-  size_t size = kMaxStatusMessageBytes - kCut.size();
-  // Not inside a character.
-  while (size > 0 && (static_cast<unsigned char>(message[size]) & 0xc0) == 0x80) {
-    --size;
-  }
-  return absl::StrCat(message.substr(0, size), kCut);
+  return absl::StrCat(Utf8Prefix(message, kMaxStatusMessageBytes - kCut.size()), kCut);
 }
 
 void AddDetail(const google::protobuf::Message& detail, google::rpc::Status* details) {
@@ -182,7 +178,7 @@ WireError ToWireError(const absl::Status& status) {
   }
   error.log_field = PayloadText(status, kLogFieldKey);
   error.log_reason = PayloadText(status, kLogReasonKey);
-  error.reason = ErrorReason(status);
+  error.reason = ErrorReasonName(status);
   if (!error.reason.empty()) {
     google::rpc::ErrorInfo info;
     info.set_reason(error.reason);

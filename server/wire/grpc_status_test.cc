@@ -56,8 +56,7 @@ TEST(GrpcStatusTest, RetriesAreToldWhen) {
 }
 
 TEST(GrpcStatusTest, OtherExhaustionIsNotRetried) {
-  const WireError error = ToWireError(
-      WithErrorReason(absl::ResourceExhaustedError("too big"), "PATH_TOO_LARGE_FOR_DEVICE"));
+  const WireError error = ToWireError(ErrorFor(ErrorReason::kPathTooLargeForDevice, "too big"));
   EXPECT_EQ(error.retry_pushback_ms, "-1");
   google::rpc::ErrorInfo info;
   ASSERT_TRUE(Details(error).details(0).UnpackTo(&info));
@@ -71,8 +70,8 @@ TEST(GrpcStatusTest, OurBugsShowOnlyAnId) {
        {absl::StatusCode::kInternal, absl::StatusCode::kUnknown, absl::StatusCode::kAborted,
         absl::StatusCode::kOutOfRange, absl::StatusCode::kAlreadyExists,
         static_cast<absl::StatusCode>(99)}) {
-    const WireError error =
-        ToWireError(WithErrorReason(absl::Status(code, "weights at /secret"), "REASON"));
+    const WireError error = ToWireError(
+        WithErrorReason(absl::Status(code, "weights at /secret"), ErrorReason::kMemoryFull));
     EXPECT_EQ(error.status.error_code(), grpc::StatusCode::INTERNAL);
     EXPECT_TRUE(absl::StartsWith(error.status.error_message(), "internal error "));
     EXPECT_EQ(error.status.error_message().size(), 15U + 16);

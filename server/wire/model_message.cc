@@ -5,6 +5,7 @@
 
 #include "base/version.h"
 #include "server/wire/output_checks.h"
+#include "server/wire/routing_message.h"
 
 namespace canopy::server {
 
@@ -25,8 +26,7 @@ v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits) {
   model.set_device(info.device);
   model.set_support(info.tree_supported ? "tree" : "path");
   model.set_support_reason(info.support_reason);
-  model.set_default_policy(info.default_policy == Policy::kMeasured ? v1::POLICY_MEASURED
-                                                                    : v1::POLICY_REFERENCE);
+  model.set_default_policy(ToWire(info.default_policy));
   model.set_policy_reason(info.policy_reason);
   for (const auto& [name, value] : limits) {
     (*model.mutable_limits())[name] = static_cast<uint64_t>(value);

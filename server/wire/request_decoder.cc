@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/utf8.h"
 #include "canopy/v1/scorer.pb.h"
 #include "server/wire/kind_rules.h"
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "canopy/v1/scorer.pb.h"
 #include "server/wire/violations.h"
 

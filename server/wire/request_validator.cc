@@ -12,6 +12,7 @@
 #include "canopy/v1/types.pb.h"
 #include "server/wire/grpc_status.h"
 #include "server/wire/output_checks.h"
+#include "server/wire/routing_message.h"
 #include "server/wire/violations.h"
 
 namespace canopy::server {
@@ -118,71 +119,50 @@ OutputSelection SelectOutputs(const OutputsFields& outputs, const ModelInfo& mod
   return selection;
 }
 
+std::string WireName(Backend backend) { return v1::Backend_Name(ToWire(backend)); }
+
 absl::Status CheckBackend(const RoutingFields& routing, const ModelInfo& model) {
-  const bool is_tree =
-      routing.backend == v1::BACKEND_DENSE || routing.backend == v1::BACKEND_SEGMENTED;
-  const bool is_fused = routing.backend == v1::BACKEND_FUSED;
-  if ((is_fused && !model.fused_supported) || (is_tree && !model.tree_supported)) {
-    return WithErrorReason(
-        absl::FailedPreconditionError(absl::StrCat(
-            "routing.backend: this server cannot run ", v1::Backend_Name(routing.backend),
-            " on model ", model.name,
-            is_fused && !model.fused_reason.empty() ? absl::StrCat(" (", model.fused_reason, ")")
-                                                    : "",
-            "; it has: ", model.tree_supported ? "BACKEND_DENSE, BACKEND_SEGMENTED, " : "",
-            model.fused_supported ? "BACKEND_FUSED, " : "", "BACKEND_PATH")),
-        "BACKEND_UNAVAILABLE");
+  const Backend backend = BackendFromWire(routing.backend);
+  const BackendSupport support = model.backend_support();
+  if (backend != Backend::kAuto && !CanRun(backend, support)) {
+    return ErrorFor(ErrorReason::kBackendUnavailable,
+                    absl::StrCat("routing.backend: this server cannot run ", WireName(backend),
+                                 " on model ", model.name,
+                                 backend == Backend::kFused && !model.fused_reason.empty()
+                                     ? absl::StrCat(" (", model.fused_reason, ")")
+                                     : "",
+                                 "; it has: ", ListBackends(support, WireName)));
   }
   if (routing.policy == v1::POLICY_MEASURED && model.route_costs == nullptr) {
-    return WithErrorReason(
-        absl::FailedPreconditionError(
-            "routing.policy: this server cannot run POLICY_MEASURED; it has: POLICY_REFERENCE"),
-        "POLICY_UNAVAILABLE");
+    return ErrorFor(
+        ErrorReason::kPolicyUnavailable,
+        "routing.policy: this server cannot run POLICY_MEASURED; it has: POLICY_REFERENCE");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckVersions(const RequestHead& head, const ModelInfo& model) {
   if (head.min_model_version > static_cast<uint64_t>(model.version)) {
-    return WithErrorReason(
-        absl::FailedPreconditionError(
-            absl::StrCat("min_model_version: ", head.min_model_version, " of model ", model.name,
-                         " is not loaded; the loaded version is ", model.version)),
-        "MODEL_VERSION_UNAVAILABLE");
+    return ErrorFor(
+        ErrorReason::kModelVersionUnavailable,
+        absl::StrCat("min_model_version: ", head.min_model_version, " of model ", model.name,
+                     " is not loaded; the loaded version is ", model.version));
   }
   if (!head.vocabulary_hash.empty() && head.vocabulary_hash != model.vocabulary_hash) {
-    return WithErrorReason(
-        absl::FailedPreconditionError(
-            absl::StrCat("vocabulary_hash: ", QuotedForError(head.vocabulary_hash),
-                         " differs from model ", model.name, "'s, ",
-                         model.vocabulary_hash.empty() ? "which has none" : model.vocabulary_hash)),
-        "VOCABULARY_MISMATCH");
+    return ErrorFor(
+        ErrorReason::kVocabularyMismatch,
+        absl::StrCat("vocabulary_hash: ", QuotedForError(head.vocabulary_hash),
+                     " differs from model ", model.name, "'s, ",
+                     model.vocabulary_hash.empty() ? "which has none" : model.vocabulary_hash));
   }
   return absl::OkStatus();
 }
 
-Backend ToBackend(int32_t backend) {
-  switch (backend) {
-    case v1::BACKEND_DENSE:
-      return Backend::kDense;
-    case v1::BACKEND_SEGMENTED:
-      return Backend::kSegmented;
-    case v1::BACKEND_PATH:
-      return Backend::kPath;
-    case v1::BACKEND_FUSED:
-      return Backend::kFused;
-    default:
-      return Backend::kAuto;
-  }
-}
-
 RouteRequest ToRouteRequest(const RoutingFields& routing) {
   RouteRequest request;
-  request.backend = ToBackend(routing.backend);
-  request.packing = routing.packing == v1::PACKING_PADDED ? Packing::kPadded : Packing::kAuto;
-  if (routing.policy != v1::POLICY_DEFAULT) {
-    request.policy = routing.policy == v1::POLICY_MEASURED ? Policy::kMeasured : Policy::kReference;
-  }
+  request.backend = BackendFromWire(routing.backend);
+  request.packing = PackingFromWire(routing.packing);
+  request.policy = PolicyFromWire(routing.policy);
   request.max_mask_bytes = routing.max_mask_bytes;
   return request;
 }

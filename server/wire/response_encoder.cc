@@ -18,6 +18,7 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/slice.h"
 #include "server/wire/kind_rules.h"
+#include "server/wire/routing_message.h"
 
 namespace canopy::server {
 namespace {
@@ -243,26 +244,6 @@ v1::Stats RunStats(const ScoreResult& result, const RequestTimes& times) {
 }
 
 }  // namespace
-
-v1::Backend ToWire(Backend backend) {
-  switch (backend) {
-    case Backend::kAuto:
-      return v1::BACKEND_AUTO;
-    case Backend::kDense:
-      return v1::BACKEND_DENSE;
-    case Backend::kSegmented:
-      return v1::BACKEND_SEGMENTED;
-    case Backend::kPath:
-      return v1::BACKEND_PATH;
-    case Backend::kFused:
-      return v1::BACKEND_FUSED;
-  }
-  return v1::BACKEND_AUTO;
-}
-
-v1::Policy ToWire(Policy policy) {
-  return policy == Policy::kMeasured ? v1::POLICY_MEASURED : v1::POLICY_REFERENCE;
-}
 
 v1::Stats PlanStats(const PlanCounts& counts, const Route& route) {
   v1::Stats stats;

@@ -37,9 +37,6 @@ struct EncodedResponse {
 // row stays NaN.
 EncodedResponse EncodeScoreResponse(const EncodeInput& input, ScoreResult result);
 
-v1::Backend ToWire(Backend backend);
-v1::Policy ToWire(Policy policy);
-
 // Counts and route of a plan, as Stats has them. Fields of a run stay 0.
 v1::Stats PlanStats(const PlanCounts& counts, const Route& route);
 

@@ -46,35 +46,6 @@ bool ReadLength(const char** position, const char* end, uint32_t* length) {
   return size < kMaxTagBytes || static_cast<unsigned char>(begin[kMaxTagBytes - 1]) < 8;
 }
 
-bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-// Bytes of the well-formed sequence that `text` starts with, its first byte not being ASCII; 0 =
-// there is none. The second byte's range excludes overlong forms, surrogates and what lies beyond
-// U+10FFFF.
-size_t SequenceLength(absl::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const size_t length = first < 0xc2   ? 0
-                        : first < 0xe0 ? 2
-                        : first < 0xf0 ? 3
-                        : first < 0xf5 ? 4
-                                       : 0;
-  if (length == 0 || text.size() < length) {
-    return 0;
-  }
-  const auto second = static_cast<unsigned char>(text[1]);
-  const unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (second < low || second > high) {
-    return 0;
-  }
-  for (size_t i = 2; i < length; ++i) {
-    if (!IsContinuation(text[i])) {
-      return 0;
-    }
-  }
-  return length;
-}
-
 }  // namespace
 
 bool WireReader::ReadNext(WireField* field) {
@@ -223,21 +194,6 @@ bool ReadPackedVarints(absl::string_view packed, int32_t* values) {
       value = static_cast<uint32_t>(wide);
     }
     *values++ = static_cast<int32_t>(value);
-  }
-  return true;
-}
-
-bool IsValidUtf8(absl::string_view text) {
-  while (!text.empty()) {
-    if (static_cast<unsigned char>(text[0]) < 0x80) {
-      text.remove_prefix(1);
-      continue;
-    }
-    const size_t length = SequenceLength(text);
-    if (length == 0) {
-      return false;
-    }
-    text.remove_prefix(length);
   }
   return true;
 }

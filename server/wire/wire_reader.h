@@ -98,9 +98,6 @@ inline int64_t CountFewVarints(absl::string_view packed) {
 // longer than 10 bytes.
 bool ReadPackedVarints(absl::string_view packed, int32_t* values);
 
-// Whether `text` is UTF-8 as protobuf wants strings: no surrogates, no overlong forms.
-bool IsValidUtf8(absl::string_view text);
-
 inline bool WireReader::NextShort(WireField* field) {
   const char* next = position_;
   if (end_ - next < 2) {

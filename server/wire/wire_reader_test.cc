@@ -136,16 +136,5 @@ TEST(WireReaderTest, CountsAndReadsVarintsOfEveryLengthAtEveryPlace) {
   }
 }
 
-TEST(WireReaderTest, AcceptsUtf8AndNothingElse) {
-  EXPECT_TRUE(IsValidUtf8(""));
-  EXPECT_TRUE(IsValidUtf8(std::string("a\0b", 3)));
-  EXPECT_TRUE(IsValidUtf8("\u00e9\u20ac\U0001f600\U0010ffff"));
-  for (const char* bad :
-       {"\x80", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
-        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "a\xe2\x82"}) {
-    EXPECT_FALSE(IsValidUtf8(bad)) << bad;
-  }
-}
-
 }  // namespace
 }  // namespace canopy::server

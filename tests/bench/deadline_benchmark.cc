@@ -59,7 +59,7 @@ void BM_AnswerAfterDeadline(benchmark::State& state) {
   std::vector<std::unique_ptr<ModelRunner>> runners;
   runners.push_back(std::make_unique<testing::FakeRunner>(testing::FakeModelInfo(), controls));
   Engine::Options options;
-  options.max_batch_tokens = 200;
+  options.scheduler.max_batch_tokens = 200;
   auto engine = Engine::Create(options, std::move(runners));
   std::vector<double> late_ms;
   std::vector<double> sleeper_late_ms;

@@ -231,14 +231,14 @@ absl::StatusOr<nlohmann::json> CheckMerging(ModelRunner& runner, const Reference
 absl::StatusOr<nlohmann::json> CheckAll() {
   const std::string folder = absl::GetFlag(FLAGS_folder);
   TorchRunnerOptions options;
-  options.name = "model";
-  options.source = folder;
-  options.device = absl::GetFlag(FLAGS_device);
-  options.dtype = absl::GetFlag(FLAGS_dtype);
-  options.threads = absl::GetFlag(FLAGS_threads);
-  options.max_batch_tokens = absl::GetFlag(FLAGS_max_batch_tokens);
+  options.source.name = "model";
+  options.source.source = folder;
+  options.model.device = absl::GetFlag(FLAGS_device);
+  options.model.dtype = absl::GetFlag(FLAGS_dtype);
+  options.model.threads = absl::GetFlag(FLAGS_threads);
+  options.model.max_batch_tokens = absl::GetFlag(FLAGS_max_batch_tokens);
   options.prepare_routes = true;
-  options.policy = Policy::kMeasured;
+  options.model.policy = Policy::kMeasured;
   CANOPY_ASSIGN_OR_RETURN(const std::unique_ptr<ModelRunner> runner, LoadTorchRunner(options));
   CANOPY_ASSIGN_OR_RETURN(const auto cases, ReadReferenceCases(folder));
   nlohmann::json results;

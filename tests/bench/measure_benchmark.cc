@@ -24,11 +24,11 @@ double UserSeconds() {
 
 absl::Status Measure(const std::string& config, const std::string& dtype) {
   TorchRunnerOptions options;
-  options.name = "model";
-  options.source = "synthetic:" + config;
-  options.device = "cpu";
-  options.dtype = dtype;
-  options.threads = 1;
+  options.source.name = "model";
+  options.source.source = "synthetic:" + config;
+  options.model.device = "cpu";
+  options.model.dtype = dtype;
+  options.model.threads = 1;
   auto runner = LoadTorchRunner(options);
   if (!runner.ok()) {
     return runner.status();

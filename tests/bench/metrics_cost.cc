@@ -51,12 +51,10 @@ std::unique_ptr<server::Server> StartServer(bool metrics) {
   options.models = {{"m", "m"}};
   options.listen = "127.0.0.1:0";
   options.metrics_listen = metrics ? "127.0.0.1:0" : "";
-  server::ModelLoader loader;
-  loader.load = [](const server::ModelSource&, const server::ServerOptions&,
-                   const Replacement*) -> absl::StatusOr<std::unique_ptr<ModelRunner>> {
+  const auto loader = [](const ModelSource&, const ModelOptions&,
+                         const Replacement*) -> absl::StatusOr<std::unique_ptr<ModelRunner>> {
     return std::make_unique<NoOpRunner>();
   };
-  loader.default_batch_tokens = [](absl::string_view) { return int64_t{16'384}; };
   auto server = server::Server::Create(options);
   if (!server.ok() || !(*server)->LoadModels(loader).ok()) {
     std::fprintf(stderr, "metrics_cost: the server does not start\n");

@@ -24,17 +24,17 @@ std::vector<std::string> CheckpointNames() {
 
 TorchRunnerOptions CheckpointOptions(const std::string& name, const std::string& dtype) {
   TorchRunnerOptions options;
-  options.name = name;
-  options.source = CheckpointFolder(name);
+  options.source.name = name;
+  options.source.source = CheckpointFolder(name);
   if (absl::StartsWith(name, "decision")) {
-    options.config = CheckpointFolder(name + "_backbone");
+    options.model.config = CheckpointFolder(name + "_backbone");
   }
-  options.device = TestDevice();
-  options.dtype = dtype;
+  options.model.device = TestDevice();
+  options.model.dtype = dtype;
   // Small tensors: a second thread would only wait for the first.
-  options.threads = 1;
+  options.model.threads = 1;
   // The fused backend runs everywhere: by our kernels on CUDA, by their twins elsewhere.
-  if (options.device == "cpu") {
+  if (options.model.device == "cpu") {
     options.kernels = ReferenceKernels();
   }
   return options;
@@ -50,7 +50,7 @@ std::unique_ptr<Engine> StartEngine(std::unique_ptr<ModelRunner> runner, int64_t
   std::vector<std::unique_ptr<ModelRunner>> runners;
   runners.push_back(std::move(runner));
   Engine::Options options;
-  options.max_batch_tokens = max_batch_tokens;
+  options.scheduler.max_batch_tokens = max_batch_tokens;
   auto engine = Engine::Create(options, std::move(runners));
   EXPECT_TRUE(engine.ok()) << engine.status();
   return *std::move(engine);

@@ -30,15 +30,16 @@ TEST(DecisionCheckpointTest, IsDescribed) {
 
 TEST(DecisionCheckpointTest, NeedsItsBackbonesConfig) {
   TorchRunnerOptions options = OptionsFor("decision_f32");
-  options.config.clear();
+  options.model.config.clear();
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kNotFound);
-  options.config = CheckpointFolder("reranker_f16");  // of another size
+  options.model.config = CheckpointFolder("reranker_f16");  // of another size
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(DecisionCheckpointTest, IsNoReranker) {
   TorchRunnerOptions options = OptionsFor("decision_f32");
-  options.reranker = RerankerTokens{1, 2};
+  options.model.reranker_yes_token = 1;
+  options.model.reranker_no_token = 2;
   const absl::Status status = LoadTorchRunner(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(status.message(), "a typed-decision model")) << status;
@@ -46,10 +47,11 @@ TEST(DecisionCheckpointTest, IsNoReranker) {
 
 TEST(RerankerCheckpointTest, OptionsReplaceTheFoldersTokens) {
   TorchRunnerOptions options = OptionsFor("reranker_f16");
-  const auto cases = ReadReferenceCases(options.source);
+  const auto cases = ReadReferenceCases(options.source.source);
   ASSERT_TRUE(cases.ok()) << cases.status();
   const ReferenceCase& item = cases->begin()->second;
-  options.reranker = RerankerTokens{11, 297};  // the folder's, exchanged
+  options.model.reranker_yes_token = 11;  // the folder's, exchanged
+  options.model.reranker_no_token = 297;
   const auto engine = StartEngine(LoadRunner(options), 1 << 20);
   EXPECT_EQ(engine->models()[0]->score_head, ScoreHead::kReranker);
   ScoreJob job;
@@ -60,7 +62,8 @@ TEST(RerankerCheckpointTest, OptionsReplaceTheFoldersTokens) {
   for (size_t i = 0; i < result.scores.size(); ++i) {
     EXPECT_NEAR(result.scores[i], 1 - item.exact.scores.values[i], 1e-4);
   }
-  options.reranker = RerankerTokens{311, 0};  // the vocabulary has 311 words
+  options.model.reranker_yes_token = 311;  // the vocabulary has 311 words
+  options.model.reranker_no_token = 0;
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

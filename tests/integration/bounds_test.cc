@@ -156,12 +156,12 @@ class BoundsTest : public ::testing::Test {
 };
 
 TEST_F(BoundsTest, MemoryOfRequestsIsBounded) {
-  options_.max_request_memory_bytes = 1;
+  options_.calls.max_request_memory_bytes = 1;
   ExpectOneAtATime();
 }
 
 TEST_F(BoundsTest, NearTheProcessesLimitRequestsRunOneAtATime) {
-  options_.memory_limit_bytes = 1 << 20;  // less than any process takes
+  options_.calls.memory_limit_bytes = 1 << 20;  // less than any process takes
   ExpectOneAtATime();
   EXPECT_EQ(Metric("canopy_memory_limit_bytes"), 1 << 20);
   EXPECT_GT(Metric("canopy_memory_used_bytes"), 1 << 20);
@@ -182,8 +182,8 @@ TEST_F(BoundsTest, TheMemoryOfAnAnswerIsGivenBackOnceItIsWritten) {
 
 // Half a minute is not yet the client's own deadline: what has ended by then was cut.
 TEST_F(BoundsTest, AStreamThatNobodyReadsIsCutAndOthersDoNotNotice) {
-  options_.max_stream_in_flight = 4;
-  options_.write_timeout = absl::Seconds(2);
+  options_.calls.max_stream_in_flight = 4;
+  options_.calls.write_timeout = absl::Seconds(2);
   Start();
   grpc::ClientContext context;
   SetTestDeadline(&context);
@@ -213,7 +213,7 @@ TEST_F(BoundsTest, AStreamThatNobodyReadsIsCutAndOthersDoNotNotice) {
 }
 
 TEST_F(BoundsTest, ACallWhoseAnswerNobodyReadsIsCutAndOthersDoNotNotice) {
-  options_.write_timeout = absl::Seconds(2);
+  options_.calls.write_timeout = absl::Seconds(2);
   Start();
   UnreadCall unread(server_->server().address(), LargeAnswer("unread"));
   const auto neighbour = v1::Scorer::NewStub(unread.channel());

@@ -119,7 +119,7 @@ TEST(DecisionTest, EachKindGetsItsAnswerAtItsTemperature) {
 TEST(DecisionTest, TheHeadSeesWholeQuestionsWhateverThePartsHold) {
   for (const int64_t max_batch_tokens : {2'048, 8}) {
     server::ServerOptions options = FakeServerOptions();
-    options.max_batch_tokens = max_batch_tokens;
+    options.model.max_batch_tokens = max_batch_tokens;
     TestServer server(options);
     for (const v1::Backend backend : {v1::BACKEND_DENSE, v1::BACKEND_SEGMENTED, v1::BACKEND_PATH}) {
       v1::ScoreRequest request = TypedRequest("decision");

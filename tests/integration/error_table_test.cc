@@ -27,12 +27,12 @@ constexpr char kExplain[] = "/canopy.v1.Scorer/Explain";
 // Small limits, so that requests that break them are small.
 server::ServerOptions SmallLimits() {
   server::ServerOptions options = FakeServerOptions();
-  options.limits.max_questions = 4;
-  options.limits.max_candidates = 4;
-  options.limits.max_paths = 8;
-  options.limits.max_tokens = 3'000;
-  options.limits.max_mask_bytes = 1'000;
-  options.max_request_bytes = 100'000;
+  options.calls.request.max_questions = 4;
+  options.calls.request.max_candidates = 4;
+  options.calls.request.max_paths = 8;
+  options.calls.request.max_tokens = 3'000;
+  options.calls.request.max_mask_bytes = 1'000;
+  options.connections.max_request_bytes = 100'000;
   return options;
 }
 

@@ -92,37 +92,34 @@ absl::Status SetPace(absl::string_view text, FakeControls* controls) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<ModelRunner>> Load(const server::ModelSource& model,
-                                                  const server::ServerOptions& options,
+absl::StatusOr<std::unique_ptr<ModelRunner>> Load(const ModelSource& model,
+                                                  const ModelOptions& options,
                                                   const Replacement* replacement) {
   const auto controls = std::make_shared<FakeControls>();
   const server::ModelLoader fakes = FakeLoader(controls);
   absl::string_view source = model.source;
   if (absl::ConsumePrefix(&source, "hold:")) {
-    auto runner = fakes.load({model.name, "reward"}, options, nullptr);
+    auto runner = fakes({model.name, "reward"}, options, nullptr);
     return std::make_unique<HeldRunner>(std::string(source), *std::move(runner));
   }
   if (absl::ConsumePrefix(&source, "load:")) {
     ReadToEnd(std::string(source));
-    return fakes.load({model.name, "reward"}, options, nullptr);
+    return fakes({model.name, "reward"}, options, nullptr);
   }
   if (absl::ConsumePrefix(&source, "pace:")) {
     CANOPY_RETURN_IF_ERROR(SetPace(source, controls.get()));
-    return fakes.load({model.name, "reward"}, options, nullptr);
+    return fakes({model.name, "reward"}, options, nullptr);
   }
   if (source == "noop") {
     return std::make_unique<NoopRunner>(model.name);
   }
-  return fakes.load(model, options, replacement);
+  return fakes(model, options, replacement);
 }
 
 }  // namespace
 }  // namespace canopy::testing
 
 int main(int argc, char** argv) {
-  using canopy::testing::FakeLoader;
-  canopy::server::ModelLoader loader =
-      FakeLoader(std::make_shared<canopy::testing::FakeControls>());
-  loader.load = canopy::testing::Load;
-  return canopy::server::RunServer(std::vector<std::string>(argv + 1, argv + argc), loader);
+  return canopy::server::RunServer(std::vector<std::string>(argv + 1, argv + argc),
+                                   canopy::testing::Load);
 }

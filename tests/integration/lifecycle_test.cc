@@ -135,7 +135,7 @@ TEST(MetricsTest, RecordedForwardsAreCounted) {
 
 TEST(OverloadTest, AFullQueueSaysWhenToComeBack) {
   server::ServerOptions options = FakeServerOptions();
-  options.max_queued_requests = 1;
+  options.engine.scheduler.max_queued_requests = 1;
   options.metrics_listen = "127.0.0.1:0";
   TestServer server(options);
   server.controls().gate.Close();

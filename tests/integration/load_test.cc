@@ -108,7 +108,7 @@ TEST(LoadTest, ScoresOnStreams) {
 
 TEST(LoadTest, ABurstOfAnOpenLoopInManyParts) {
   server::ServerOptions options = FakeServerOptions();
-  options.max_batch_tokens = 256;
+  options.model.max_batch_tokens = 256;
   TestServer server(options);
   ExpectNothingLost(RunLoad(server.server().address(), {"reward", {}, true}));
 }

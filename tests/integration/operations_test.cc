@@ -114,7 +114,7 @@ TEST(MetricsPageTest, ErrorsAreCountedByTheirReason) {
 TEST(MetricsPageTest, WhateverClientsSendAndHoweverManyScrapeTheSeriesStayTheSame) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
-  options.log_requests = server::LogRequests::kNone;
+  options.calls.log_requests = server::LogRequests::kNone;
   TestServer server(options);
   const std::string address = server.server().metrics_address();
   const size_t series = CountSeries(Scrape(address));
@@ -158,13 +158,11 @@ bool IsToken(const Json& value) {
 template <typename Run>
 std::vector<Json> LinesOf(const std::set<std::string>& events, const Run& run,
                           int32_t lines_per_second = 0) {
-  SetLogFormat(LogFormat::kJson);
-  SetLogLimit(lines_per_second);
+  SetLogOptions({LogFormat::kJson, lines_per_second});
   ::testing::internal::CaptureStderr();
   run();
   const std::string text = ::testing::internal::GetCapturedStderr();
-  SetLogFormat(LogFormat::kText);
-  SetLogLimit(kDefaultLogLinesPerSecond);
+  SetLogOptions({});
   EXPECT_THAT(text, Not(HasSubstr("secret")));
   std::vector<Json> lines;
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
@@ -182,7 +180,7 @@ std::vector<Json> LinesOf(const std::set<std::string>& events, const Run& run,
 
 TEST(RequestLogTest, EachAnswerHasALineWithItsIdTraceCountsAndTimes) {
   server::ServerOptions options = FakeServerOptions();
-  options.log_requests = server::LogRequests::kAll;
+  options.calls.log_requests = server::LogRequests::kAll;
   const std::string id = "id \"😀\"\n";
   const auto lines = LinesOf({"request"}, [&] {
     TestServer server(options);
@@ -275,7 +273,7 @@ TEST(RequestLogTest, ARefusedRequestNamesTheFieldAndNotTheTokens) {
 
 TEST(RequestLogTest, EachRequestOfAStreamHasALine) {
   server::ServerOptions options = FakeServerOptions();
-  options.log_requests = server::LogRequests::kAll;
+  options.calls.log_requests = server::LogRequests::kAll;
   const auto lines = LinesOf({"request", "request_refused", "stream_ended"}, [&] {
     TestServer server(options);
     grpc::ClientContext context;

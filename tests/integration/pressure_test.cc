@@ -204,7 +204,9 @@ TEST_F(PressureTest, DeadlinesOfEveryLength) {
 // is that the device works for those who still wait: a queue that serves the oldest first would
 // answer every one of them a little too late.
 TEST_F(PressureTest, UnderOverloadTheDeviceWorksForThoseWhoStillWait) {
-  Start([](server::ServerOptions* options) { options->max_queued_requests = 1'000; });
+  Start([](server::ServerOptions* options) {
+    options->engine.scheduler.max_queued_requests = 1'000;
+  });
   server_->controls().gate.Close();
   server_->controls().Pace(absl::Milliseconds(5));
   std::mt19937 random(13);
@@ -233,7 +235,7 @@ TEST_F(PressureTest, UnderOverloadTheDeviceWorksForThoseWhoStillWait) {
 // A queue that is full when the drain begins: what was accepted is answered, the rest is refused,
 // and all of it adds up, on both ends.
 TEST_F(PressureTest, ADrainUnderOverloadLosesNothing) {
-  Start([](server::ServerOptions* options) { options->max_queued_requests = 20; });
+  Start([](server::ServerOptions* options) { options->engine.scheduler.max_queued_requests = 20; });
   server_->controls().gate.Close();
   std::mt19937 random(15);
   Crowd crowd(server_.get(), [&](grpc::ClientContext* context, v1::ScoreRequest* request) {
@@ -271,7 +273,7 @@ TEST_F(PressureTest, ADrainUnderOverloadLosesNothing) {
 
 // One connection with a long backlog, another with one call at a time.
 TEST_F(PressureTest, AGreedyConnectionDoesNotHoldUpAnother) {
-  Start([](server::ServerOptions* options) { options->max_queued_requests = 50; });
+  Start([](server::ServerOptions* options) { options->engine.scheduler.max_queued_requests = 50; });
   server_->controls().gate.Close();
   std::mt19937 random(14);
   const v1::ScoreRequest request = RandomRequest(&random);

@@ -96,7 +96,7 @@ TEST(ScoreTest, AnswersInRequestOrderOnEveryRoute) {
 
 TEST(ScoreTest, AnswersTheSameInManyParts) {
   server::ServerOptions options = FakeServerOptions();
-  options.max_batch_tokens = 64;
+  options.model.max_batch_tokens = 64;
   TestServer server(options);
   const v1::ScoreRequest request = RandomRequest(7, 129);
   v1::ScoreResponse response;

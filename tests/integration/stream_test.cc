@@ -108,7 +108,7 @@ TEST_F(StreamTest, EveryRequestIsAnsweredAsScoreAnswersIt) {
 
 TEST_F(StreamTest, AnswersComeInTheOrderOfCompletion) {
   server::ServerOptions options = Options();
-  options.max_batch_tokens = 64;
+  options.model.max_batch_tokens = 64;
   Start(options);
   server_->controls().gate.Close();
   stream_->Write(LargeRequest("large"));
@@ -182,7 +182,7 @@ TEST_F(StreamTest, ARequestNeedsAnIdThatIsNotInFlight) {
 
 TEST_F(StreamTest, ReadingStopsWhenTooManyAreUnanswered) {
   server::ServerOptions options = Options();
-  options.max_stream_in_flight = 4;
+  options.calls.max_stream_in_flight = 4;
   Start(options);
   server_->controls().gate.Close();
   for (int i = 0; i < 10; ++i) {
@@ -207,7 +207,7 @@ TEST_F(StreamTest, ReadingStopsWhenTooManyAreUnanswered) {
 
 TEST_F(StreamTest, AReaderThatStallsHoldsNoMoreThanItsCredits) {
   server::ServerOptions options = Options();
-  options.max_stream_in_flight = 4;
+  options.calls.max_stream_in_flight = 4;
   Start(options);
   constexpr int kRequests = 24;
   v1::ScoreRequest request;

@@ -65,46 +65,43 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadFakeWeights(
 }  // namespace
 
 server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls) {
-  server::ModelLoader loader;
-  loader.load =
-      [controls](const server::ModelSource& model, const server::ServerOptions&,
+  return
+      [controls](const ModelSource& model, const ModelOptions&,
                  const Replacement* replacement) -> absl::StatusOr<std::unique_ptr<ModelRunner>> {
-    if (replacement != nullptr) {
-      return LoadFakeWeights(model.source, *replacement, controls);
-    }
-    ModelInfo info = FakeModelInfo();
-    info.name = model.name;
-    if (model.source == "labels") {
-      info.num_labels = 3;
-      info.has_value_head = false;
-      info.pad_token = 7;
-    } else if (model.source == "vectors") {
-      info.num_labels = 0;
-      info.has_value_head = false;
-      info.pooling = "mean";
-      info.folder_normalizes = true;
-      info.vocabulary_hash = "";
-    } else if (model.source == "language") {
-      info.has_lm_head = true;
-    } else if (model.source == "path") {
-      info.tree_supported = false;
-      info.support_reason = "sliding-window layers";
-    } else if (model.source == "measured") {
-      info.fused_supported = true;
-      info.default_policy = Policy::kMeasured;
-      info.route_costs = std::make_shared<const RouteCosts>(
-          RouteCosts{{{Backend::kPath, {1, 0, 0.5, 0}}, {Backend::kFused, {2, 0, 0.25, 0}}}});
-    } else if (model.source == "decision") {
-      info.score_head = ScoreHead::kDecision;
-      info.has_value_head = false;
-      info.temperatures = {0.5, 2, 4};
-    } else if (model.source != "reward") {
-      return absl::NotFoundError("no such fake");
-    }
-    return std::make_unique<FakeRunner>(info, controls);
-  };
-  loader.default_batch_tokens = [](absl::string_view /*device*/) { return int64_t{16'384}; };
-  return loader;
+        if (replacement != nullptr) {
+          return LoadFakeWeights(model.source, *replacement, controls);
+        }
+        ModelInfo info = FakeModelInfo();
+        info.name = model.name;
+        if (model.source == "labels") {
+          info.num_labels = 3;
+          info.has_value_head = false;
+          info.pad_token = 7;
+        } else if (model.source == "vectors") {
+          info.num_labels = 0;
+          info.has_value_head = false;
+          info.pooling = "mean";
+          info.folder_normalizes = true;
+          info.vocabulary_hash = "";
+        } else if (model.source == "language") {
+          info.has_lm_head = true;
+        } else if (model.source == "path") {
+          info.tree_supported = false;
+          info.support_reason = "sliding-window layers";
+        } else if (model.source == "measured") {
+          info.fused_supported = true;
+          info.default_policy = Policy::kMeasured;
+          info.route_costs = std::make_shared<const RouteCosts>(
+              RouteCosts{{{Backend::kPath, {1, 0, 0.5, 0}}, {Backend::kFused, {2, 0, 0.25, 0}}}});
+        } else if (model.source == "decision") {
+          info.score_head = ScoreHead::kDecision;
+          info.has_value_head = false;
+          info.temperatures = {0.5, 2, 4};
+        } else if (model.source != "reward") {
+          return absl::NotFoundError("no such fake");
+        }
+        return std::make_unique<FakeRunner>(info, controls);
+      };
 }
 
 server::ServerOptions FakeServerOptions() {

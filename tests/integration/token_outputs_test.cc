@@ -118,7 +118,7 @@ TEST(TokenOutputsTest, EveryListOnEveryRouteInEitherScope) {
 
 TEST(TokenOutputsTest, PartsAndSmallDevicesGiveTheSame) {
   server::ServerOptions options = FakeServerOptions();
-  options.max_batch_tokens = 50;
+  options.model.max_batch_tokens = 50;
   TestServer server(options);
   server.controls().LimitSlots(45);
   for (const v1::Backend backend : {v1::BACKEND_DENSE, v1::BACKEND_PATH}) {

@@ -77,7 +77,7 @@ class WeightsTest : public ::testing::Test {
     options.admin_listen = "127.0.0.1:0";
     options.metrics_listen = "127.0.0.1:0";
     options.weights_root = root_.path();
-    options.max_batch_tokens = 64;
+    options.model.max_batch_tokens = 64;
     server_ = std::make_unique<TestServer>(options);
     channel_ = Connect(server_->server().admin_address());
     admin_ = v1::Admin::NewStub(channel_);
@@ -434,7 +434,7 @@ class WeightsUnderPressureTest : public WeightsTest {
 
   static server::ServerOptions Options() {
     server::ServerOptions options = FakeServerOptions();
-    options.max_queued_requests = 4;
+    options.engine.scheduler.max_queued_requests = 4;
     return options;
   }
 };

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import defaults
 import layering
 import structure
 import tidy
@@ -40,6 +41,7 @@ def main() -> int:
     checks: list[Callable[[], list[str]]] = [
         layering.check,
         structure.check,
+        defaults.check,
         clang_format,
         python,
         tidy.clang_tidy,

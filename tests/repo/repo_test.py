@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import count_results
+import defaults
 import layering
 import structure
 import tidy
@@ -113,6 +114,32 @@ class StructureTest(unittest.TestCase):
 
         self.assertFalse(found("#ifndef BASE_STOPWATCH_H_"))
         self.assertTrue(found("#ifndef BASE_STOPCLOCK_H_"))
+
+
+class DefaultsTest(unittest.TestCase):
+    def found(self, first: str, second: str) -> list[str]:
+        text = "struct {} {{\n  int64_t max_bytes = {};  // why\n}};\n"
+        both = [
+            *defaults.defaults("a.h", text.format("SenderOptions", first)),
+            *defaults.defaults("b.h", text.format("QueueLimits", second)),
+        ]
+        self.assertEqual(2, len(both))
+        return list(defaults.violations(both))
+
+    def test_two_literals(self) -> None:
+        self.assertTrue(self.found("int64_t{4} << 30", "int64_t{1} << 40"))
+        self.assertTrue(self.found("64", "64"))
+
+    def test_one_literal(self) -> None:
+        self.assertFalse(self.found("64", "0"))
+        self.assertFalse(self.found("kDefaultMaxBytes", "kDefaultMaxBytes"))
+        self.assertFalse(self.found("64", "SenderOptions().max_bytes"))
+
+    def test_a_flag_with_a_literal_of_its_own(self) -> None:
+        text = 'struct Options {\n  int pool = 64;\n};\nABSL_FLAG(int32_t, pool, 64, "requests");\n'
+        self.assertTrue(list(defaults.violations(defaults.defaults("a.cc", text))))
+        named = text.replace("pool, 64", "pool, Options().pool")
+        self.assertFalse(list(defaults.violations(defaults.defaults("a.cc", named))))
 
 
 class CountResultsTest(unittest.TestCase):

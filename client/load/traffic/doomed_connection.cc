@@ -7,11 +7,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "base/address.h"
 #include "grpcpp/create_channel_posix.h"
 #include "grpcpp/support/channel_arguments.h"
 
@@ -20,17 +21,15 @@ namespace {
 
 // A connected socket; -1 = none.
 int Connect(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  absl::string_view host = absl::string_view(address).substr(0, colon);
-  if (absl::ConsumePrefix(&host, "[")) {
-    absl::ConsumeSuffix(&host, "]");
+  const std::optional<Address> parts = SplitAddress(address);
+  if (!parts.has_value()) {
+    return -1;
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* addresses = nullptr;
-  if (colon == std::string::npos ||
-      getaddrinfo(std::string(host).c_str(), address.c_str() + colon + 1, &hints, &addresses) !=
-          0) {
+  if (getaddrinfo(parts->host.c_str(), absl::StrCat(parts->port).c_str(), &hints, &addresses) !=
+      0) {
     return -1;
   }
   const absl::Cleanup free_addresses = [addresses] { freeaddrinfo(addresses); };

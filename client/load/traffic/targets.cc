@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/file_text.h"
+#include "base/file_text.h"
 
 namespace canopy::client {
 absl::StatusOr<std::vector<Target>> ParseTargets(absl::string_view text) {

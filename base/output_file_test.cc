@@ -1,5 +1,3 @@
-#include "client/cli/output_file.h"
-
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -19,10 +17,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/whole_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace canopy::client {
+namespace canopy {
 namespace {
 
 using ::testing::ElementsAre;
@@ -219,4 +218,4 @@ TEST_F(OutputFileTest, ABindMountedFileIsWritten) {
 }
 
 }  // namespace
-}  // namespace canopy::client
+}  // namespace canopy

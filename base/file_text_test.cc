@@ -1,11 +1,11 @@
-#include "client/file_text.h"
+#include "base/file_text.h"
 
 #include <fstream>
 #include <string>
 
 #include "gtest/gtest.h"
 
-namespace canopy::client {
+namespace canopy {
 namespace {
 
 TEST(FileTextTest, ReadsWhatIsThere) {
@@ -41,4 +41,4 @@ TEST(FileTextTest, ErrorsSayWhy) {
 }
 
 }  // namespace
-}  // namespace canopy::client
+}  // namespace canopy

@@ -1,6 +1,6 @@
 // Reads files, with errors that say why: what the system said, and what to do about it.
-#ifndef CLIENT_FILE_TEXT_H_
-#define CLIENT_FILE_TEXT_H_
+#ifndef BASE_FILE_TEXT_H_
+#define BASE_FILE_TEXT_H_
 
 #include <fstream>
 #include <string>
@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace canopy::client {
+namespace canopy {
 
 // Opens a file for reading. INVALID_ARGUMENT: `cannot read 'x': No such file or directory`; for a
 // folder, that it is one.
@@ -17,6 +17,6 @@ absl::Status OpenForReading(const std::string& path, std::ifstream* file);
 // Reads a file. Errors as above.
 absl::StatusOr<std::string> ReadFileText(const std::string& path);
 
-}  // namespace canopy::client
+}  // namespace canopy
 
-#endif  // CLIENT_FILE_TEXT_H_
+#endif  // BASE_FILE_TEXT_H_

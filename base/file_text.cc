@@ -1,4 +1,4 @@
-#include "client/file_text.h"
+#include "base/file_text.h"
 
 #include <sys/stat.h>
 
@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace canopy::client {
+namespace canopy {
 namespace {
 
 constexpr size_t kChunkBytes = 16 << 10;
@@ -48,4 +48,4 @@ absl::StatusOr<std::string> ReadFileText(const std::string& path) {
   return file.bad() ? absl::StatusOr<std::string>(CannotRead(path, errno)) : text;
 }
 
-}  // namespace canopy::client
+}  // namespace canopy

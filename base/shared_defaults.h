@@ -1,0 +1,16 @@
+// Defaults that servers and clients must agree on.
+#ifndef BASE_SHARED_DEFAULTS_H_
+#define BASE_SHARED_DEFAULTS_H_
+
+#include <cstdint>
+
+namespace canopy {
+
+// HOST:PORT at which a server listens, and at which a client looks for it.
+inline constexpr char kDefaultAddress[] = "127.0.0.1:50051";
+// Bytes of one request message.
+inline constexpr int64_t kDefaultMaxRequestBytes = int64_t{64} << 20;
+
+}  // namespace canopy
+
+#endif  // BASE_SHARED_DEFAULTS_H_

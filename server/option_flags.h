@@ -1,0 +1,136 @@
+// Command-line flags that are bound to fields of option structs. The default of a flag is the value
+// that its field has when the flag is made, so that each default exists once: in its struct.
+//
+// Fields must outlive their flags.
+#ifndef SERVER_OPTION_FLAGS_H_
+#define SERVER_OPTION_FLAGS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/marshalling.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/enum_table.h"
+
+namespace canopy::server {
+
+struct OptionFlag {
+  std::string name;
+  std::string help;
+  std::string default_text;
+  bool is_switch = false;  // --name and --noname set it
+  // Takes a value, each time that the flag is given. Returns false if `text` is not of its type.
+  std::function<bool(absl::string_view text)> set = nullptr;
+  // Checks the value that was set last, or the default, and stores it. Called once, after all flags
+  // of the command line were set, in the order of the list; null = every value is right.
+  std::function<absl::Status()> check = nullptr;
+  // Returns the value of the field in the unit of the flag; null unless it is a whole number.
+  std::function<int64_t()> value = nullptr;
+  bool is_limit = false;  // clients and operators are shown the value
+};
+
+// Whole numbers from `low` to `high`.
+struct FlagRange {
+  int64_t low = 0;
+  int64_t high = 0;
+};
+
+// INVALID_ARGUMENT: "--FLAG: 'VALUE' is not WANTED".
+absl::Status FlagError(absl::string_view flag, absl::string_view value, absl::string_view wanted);
+
+absl::Status CheckRange(absl::string_view flag, int64_t value, FlagRange range);
+
+OptionFlag TextFlag(std::string name, std::string* field, std::string help);
+// HOST:PORT or nothing.
+OptionFlag AddressFlag(std::string name, std::string* field, std::string help);
+OptionFlag SwitchFlag(std::string name, bool* field, std::string help);
+// The texts of all times that the flag is given; empty texts are left out.
+OptionFlag RepeatedFlag(std::string name, std::vector<std::string>* field, std::string help);
+
+// Returns `flag` with a check that runs if its own, if any, returns OK.
+OptionFlag Checked(OptionFlag flag, std::function<absl::Status()> check);
+
+// Returns `flag`, which has a value, as a limit.
+OptionFlag Limit(OptionFlag flag);
+
+template <typename Integer>
+OptionFlag IntegerFlag(std::string name, Integer* field, FlagRange range, std::string help) {
+  OptionFlag flag{name, std::move(help), absl::StrCat(*field)};
+  flag.set = [field](absl::string_view text) {
+    std::string ignored;
+    return absl::ParseFlag(text, field, &ignored);
+  };
+  flag.check = [name, field, range] { return CheckRange(name, *field, range); };
+  flag.value = [field] { return int64_t{*field}; };
+  return flag;
+}
+
+// An integer flag, of type Integer, that counts `unit`.
+template <typename Integer>
+OptionFlag DurationFlag(std::string name, absl::Duration* field, absl::Duration unit,
+                        FlagRange range, std::string help) {
+  const auto in_units = [field, unit] {
+    absl::Duration ignored;
+    return absl::IDivDuration(*field, unit, &ignored);
+  };
+  // What was set may be beyond the range of absl::Duration, and errors show it.
+  auto count = std::make_shared<Integer>(static_cast<Integer>(in_units()));
+  OptionFlag flag = IntegerFlag(name, count.get(), range, std::move(help));
+  flag.check = [name, field, unit, range, count] {
+    *field = *count * unit;
+    return CheckRange(name, *count, range);
+  };
+  flag.value = in_units;
+  return flag;
+}
+
+// One value of a flag that takes one of several words.
+template <typename T>
+using FlagChoices = std::vector<std::pair<std::string, T>>;
+
+// The values of an enum by their names.
+template <typename Enum, size_t N>
+FlagChoices<Enum> ChoicesOf(const NamedValue<Enum> (&rows)[N]) {
+  FlagChoices<Enum> choices;
+  for (const auto& [value, name] : rows) {
+    choices.emplace_back(name, value);
+  }
+  return choices;
+}
+
+template <typename T>
+OptionFlag ChoiceFlag(std::string name, T* field, FlagChoices<T> choices, std::string help) {
+  auto text = std::make_shared<std::string>();
+  for (const auto& [word, value] : choices) {
+    if (value == *field) {
+      *text = word;
+      break;
+    }
+  }
+  OptionFlag flag = TextFlag(name, text.get(), std::move(help));
+  flag.check = [name, field, text, choices = std::move(choices)] {
+    std::vector<std::string> words;
+    for (const auto& [word, value] : choices) {
+      if (word == *text) {
+        *field = value;
+        return absl::OkStatus();
+      }
+      words.push_back(word);
+    }
+    return FlagError(name, *text, absl::StrCat("one of: ", absl::StrJoin(words, ", ")));
+  };
+  return flag;
+}
+
+}  // namespace canopy::server
+
+#endif  // SERVER_OPTION_FLAGS_H_
