@@ -1,11 +1,13 @@
 #include "client/answer_check.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "client/candidate_check.h"
 #include "client/mismatch.h"
+#include "client/output_fields.h"
 #include "client/tensor.h"
 #include "client/tree_check.h"
 #include "client/unscored.h"
@@ -135,9 +137,8 @@ absl::Status CheckEnvelope(const v1::ScoreRequest& request, const v1::ScoreRespo
 
 // Empty Outputs mean scores or vectors, as the model can: one of them must be there.
 bool NothingAsked(const v1::Outputs& outputs) {
-  return !(outputs.vectors() || outputs.scores() || outputs.probabilities() ||
-           outputs.token_logprobs() || outputs.entropy() || outputs.vocab_range() ||
-           outputs.values() || outputs.top_logprobs() > 0);
+  return std::none_of(OutputFields().begin(), OutputFields().end(),
+                      [&outputs](const Field* output) { return Asks(outputs, *output); });
 }
 
 }  // namespace

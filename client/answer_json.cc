@@ -1,5 +1,6 @@
 #include "client/answer_json.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "client/enum_names.h"
+#include "client/output_fields.h"
 #include "client/tensor.h"
 #include "client/unscored.h"
 #include "nlohmann/json.hpp"
@@ -53,9 +55,23 @@ Json TopLogprobsJson(const v1::TopLogprobs& top) {
   return {{"ids", ListOf(top.ids())}, {"logprobs", ListOf(top.logprobs())}};
 }
 
-bool HasPerToken(const v1::CandidateResult& result) {
-  return !(result.token_logprobs().empty() && result.entropy().empty() &&
-           result.min_logit().empty() && result.top_logprobs().empty());
+// A field of a per-token output, which `result` has.
+Json FieldJson(const v1::CandidateResult& result, const Field& field) {
+  if (!field.is_repeated()) {
+    return v1::CandidateResult::GetReflection()->GetFloat(result, &field);
+  }
+  if (IsFloat(field)) {
+    return ListOf(FloatsOf(result, field));
+  }
+  return IsInteger(field) ? ListOf(IntegersOf(result, field))
+                          : Converted(result.top_logprobs(), TopLogprobsJson);
+}
+
+// Whether any list begins at first_scored_token.
+bool HasDistributions(const v1::CandidateResult& result) {
+  return std::any_of(TokenLists().begin(), TokenLists().end(), [&result](const ResultField& list) {
+    return list.start == ListStart::kFirstScored && Has(result, *list.field);
+  });
 }
 
 Json CandidateJson(const v1::CandidateResult& result) {
@@ -71,19 +87,13 @@ Json CandidateJson(const v1::CandidateResult& result) {
     json["unscored_reason"] = result.unscored_reason();
   }
   AddList("unscored_outputs", result.unscored_outputs(), &json);
-  if (HasPerToken(result)) {
+  if (HasDistributions(result)) {
     json["first_scored_token"] = result.first_scored_token();
   }
-  AddList("token_logprobs", result.token_logprobs(), &json);
-  if (result.has_sum_logprob()) {
-    json["sum_logprob"] = result.sum_logprob();
-  }
-  AddList("entropy", result.entropy(), &json);
-  AddList("min_logit", result.min_logit(), &json);
-  AddList("max_logit", result.max_logit(), &json);
-  AddList("values", result.values(), &json);
-  if (!result.top_logprobs().empty()) {
-    json["top_logprobs"] = Converted(result.top_logprobs(), TopLogprobsJson);
+  for (const ResultField& field : ResultFields()) {
+    if (field.is_per_token && Has(result, *field.field)) {
+      json[field.field->name()] = FieldJson(result, *field.field);
+    }
   }
   return json;
 }

@@ -5,8 +5,9 @@
 // Score:   {request_id, model, model_version, model_fingerprint, results[], vectors?, stats}
 //   result:    {id, candidates[], boolean? | choice? | score?, distribution?}
 //   candidate: {id, tokens, score?, label_scores?, probability?, unscored_reason?,
-//               unscored_outputs?, first_scored_token?, token_logprobs?, sum_logprob?, entropy?,
-//               min_logit?, max_logit?, values?, top_logprobs?: [{ids, logprobs}]}
+//               unscored_outputs?, first_scored_token?, then the per-token outputs in the order of
+//               CandidateResult's fields: token_logprobs?, sum_logprob?, entropy?, ...,
+//               top_logprobs?: [{ids, logprobs}], ...}
 //   vectors:   {dtype, shape, rows}: a list of numbers a candidate, or null where it has none;
 //              for bfloat16 and float16 {dtype, shape, base64}: the tensor's little-endian bytes
 // Explain: {stats, questions: [{id, nodes: [{parent, start_depth, tokens, candidates}]}]}

@@ -1,9 +1,11 @@
 #include "client/candidate_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "client/mismatch.h"
+#include "client/output_fields.h"
 #include "client/token_ids.h"
 #include "client/unscored.h"
 
@@ -28,15 +30,6 @@ TokenRange RangeOf(const v1::Question& question, const v1::Candidate& candidate,
   return range;
 }
 
-// A list that must be `expected` long when it was asked for, and finite either way.
-absl::Status CheckList(absl::string_view place, absl::Span<const float> values, bool asked,
-                       uint64_t expected) {
-  if (asked && values.size() != expected) {
-    return CheckCount(place, values.size(), expected);
-  }
-  return CheckFinite(place, values);
-}
-
 absl::Status CheckTopLogprobs(const v1::CandidateResult& result, uint32_t most, uint64_t expected) {
   if (most == 0) {
     return absl::OkStatus();
@@ -47,17 +40,43 @@ absl::Status CheckTopLogprobs(const v1::CandidateResult& result, uint32_t most, 
     if (top.ids().empty() || static_cast<uint32_t>(top.ids_size()) > most) {
       status = Mismatch(": ", top.ids_size(), " tokens instead of 1 to ", most);
     } else {
-      status = CheckList(".logprobs", top.logprobs(), true, top.ids_size());
+      status = FirstError({CheckCount(".logprobs", top.logprobs_size(), top.ids_size()),
+                           CheckFinite(".logprobs", top.logprobs())});
     }
     status = At(".top_logprobs", i, status);
   }
   return status;
 }
 
+// Integers count from 1.
+absl::Status CheckNumbers(const v1::CandidateResult& result, const Field& list) {
+  if (IsFloat(list)) {
+    return CheckFinite("", FloatsOf(result, list));
+  }
+  for (const uint32_t number : IntegersOf(result, list)) {
+    if (number == 0) {
+      return Mismatch(": 0 without a reason");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A list that must be `expected` long when it was asked for, and of valid numbers either way.
+absl::Status CheckList(const v1::CandidateResult& result, const Field& list, bool asked,
+                       uint64_t expected) {
+  const uint64_t size = SizeOf(result, list);
+  const absl::Status status =
+      asked && size != expected ? CheckCount("", size, expected) : CheckNumbers(result, list);
+  return status.ok() ? status : Mismatch(".", list.name(), status.message());
+}
+
 absl::Status CheckPerToken(const v1::Outputs& outputs, const TokenRange& range,
                            const v1::CandidateResult& result) {
-  const bool has_distributions = outputs.token_logprobs() || outputs.entropy() ||
-                                 outputs.vocab_range() || outputs.top_logprobs() > 0;
+  const auto& lists = TokenLists();
+  const bool has_distributions =
+      std::any_of(lists.begin(), lists.end(), [&outputs](const ResultField& list) {
+        return list.start == ListStart::kFirstScored && Asks(outputs, *list.output);
+      });
   if (has_distributions && range.num_scored > 0 &&
       result.first_scored_token() != range.first_scored) {
     return CheckCount(".first_scored_token", result.first_scored_token(), range.first_scored);
@@ -65,14 +84,17 @@ absl::Status CheckPerToken(const v1::Outputs& outputs, const TokenRange& range,
   if (outputs.token_logprobs() && range.num_scored > 0 && !result.has_sum_logprob()) {
     return Mismatch(".sum_logprob is missing");
   }
-  const uint64_t n = range.num_scored;
-  return FirstError(
-      {CheckList(".token_logprobs", result.token_logprobs(), outputs.token_logprobs(), n),
-       CheckList(".entropy", result.entropy(), outputs.entropy(), n),
-       CheckList(".min_logit", result.min_logit(), outputs.vocab_range(), n),
-       CheckList(".max_logit", result.max_logit(), outputs.vocab_range(), n),
-       CheckList(".values", result.values(), outputs.values(), range.num_values),
-       CheckTopLogprobs(result, outputs.top_logprobs(), n)});
+  for (const ResultField& list : lists) {
+    const uint64_t expected = list.start == ListStart::kScope ? range.num_values : range.num_scored;
+    absl::Status status =
+        IsFloat(*list.field) || IsInteger(*list.field)
+            ? CheckList(result, *list.field, Asks(outputs, *list.output), expected)
+            : CheckTopLogprobs(result, outputs.top_logprobs(), expected);
+    if (!status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckUnscored(const v1::CandidateResult& result) {
@@ -82,43 +104,26 @@ absl::Status CheckUnscored(const v1::CandidateResult& result) {
   return absl::OkStatus();
 }
 
-// `has` = the result has the output of `field`.
-absl::Status CheckAbsent(const v1::CandidateResult& result, const char* field, bool has) {
-  return has && Lacks(result, field)
-             ? Mismatch(".unscored_outputs names ", field, ", which is there")
-             : absl::OkStatus();
-}
-
 // Checks that the outputs that unscored_outputs names are absent, and that there is a reason.
 absl::Status CheckNames(const v1::CandidateResult& result) {
   if (result.unscored_reason().empty()) {
     return result.unscored_outputs().empty() ? absl::OkStatus()
                                              : Mismatch(".unscored_reason is missing");
   }
-  return FirstError(
-      {CheckAbsent(result, "scores", result.has_score() || !result.label_scores().empty()),
-       CheckAbsent(result, "probabilities", result.has_probability()),
-       CheckAbsent(result, "token_logprobs",
-                   result.has_sum_logprob() || !result.token_logprobs().empty()),
-       CheckAbsent(result, "entropy", !result.entropy().empty()),
-       CheckAbsent(result, "vocab_range",
-                   !result.min_logit().empty() || !result.max_logit().empty()),
-       CheckAbsent(result, "values", !result.values().empty()),
-       CheckAbsent(result, "top_logprobs", !result.top_logprobs().empty())});
+  for (const ResultField& field : ResultFields()) {
+    if (Lacks(result, field.output->name()) && Has(result, *field.field)) {
+      return Mismatch(".unscored_outputs names ", field.output->name(), ", which is there");
+    }
+  }
+  return absl::OkStatus();
 }
 
 // The outputs that `result` must have.
 v1::Outputs WithoutUnscored(v1::Outputs outputs, const v1::CandidateResult& result) {
-  const auto keep = [&result](bool asked, const char* field) {
-    return asked && !Lacks(result, field);
-  };
-  outputs.set_scores(keep(outputs.scores(), "scores"));
-  outputs.set_token_logprobs(keep(outputs.token_logprobs(), "token_logprobs"));
-  outputs.set_entropy(keep(outputs.entropy(), "entropy"));
-  outputs.set_vocab_range(keep(outputs.vocab_range(), "vocab_range"));
-  outputs.set_values(keep(outputs.values(), "values"));
-  if (Lacks(result, "top_logprobs")) {
-    outputs.set_top_logprobs(0);
+  for (const Field* output : OutputFields()) {
+    if (Lacks(result, output->name())) {
+      v1::Outputs::GetReflection()->ClearField(&outputs, output);
+    }
   }
   return outputs;
 }

@@ -1,10 +1,14 @@
 #include "client/cli/command_line.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/flag_reader.h"
+#include "client/output_fields.h"
 
 namespace canopy::client {
 namespace {
@@ -73,7 +77,7 @@ struct FlagUse {
   unsigned takers;
 };
 
-constexpr FlagUse kFlags[] = {
+constexpr FlagUse kOwnFlags[] = {
     {"server", kScorer},
     {"admin", kLoadWeights},
     {"deadline", kCalls},
@@ -98,24 +102,24 @@ constexpr FlagUse kFlags[] = {
     {"packing", kRequests},
     {"max_mask_bytes", kRequests},
     {"priority", kScore},
-    {"scores", kRequests},
-    {"probabilities", kRequests},
-    {"vectors", kRequests},
-    {"vector_dtype", kRequests},
-    {"normalize", kRequests},
-    {"token_logprobs", kRequests},
-    {"entropy", kRequests},
-    {"vocab_range", kRequests},
-    {"values", kRequests},
-    {"top_logprobs", kRequests},
-    {"scope", kRequests},
-    {"temperature", kRequests},
 };
 
+// All flags: those above, then one for each field of Outputs.
+const std::vector<FlagUse>& Flags() {
+  static const auto* const flags = [] {
+    auto* uses = new std::vector<FlagUse>(std::begin(kOwnFlags), std::end(kOwnFlags));
+    for (const absl::string_view name : OutputsFieldNames()) {
+      uses->push_back({name, kRequests});
+    }
+    return uses;
+  }();
+  return *flags;
+}
+
 const FlagUse* FindFlag(absl::string_view name) {
-  const auto* found = std::find_if(std::begin(kFlags), std::end(kFlags),
-                                   [name](const FlagUse& flag) { return flag.name == name; });
-  return found == std::end(kFlags) ? nullptr : found;
+  const auto found = std::find_if(Flags().begin(), Flags().end(),
+                                  [name](const FlagUse& flag) { return flag.name == name; });
+  return found == Flags().end() ? nullptr : &*found;
 }
 
 const Command* FindCommand(absl::string_view name) {
@@ -132,7 +136,7 @@ absl::Status Usage(absl::string_view problem) { return absl::InvalidArgumentErro
 // The names of the flags that one of `takers` takes.
 std::vector<absl::string_view> NamesOf(unsigned takers) {
   std::vector<absl::string_view> names;
-  for (const FlagUse& flag : kFlags) {
+  for (const FlagUse& flag : Flags()) {
     if ((flag.takers & takers) != 0) {
       names.push_back(flag.name);
     }

@@ -1,5 +1,6 @@
 // The flags of `canopy`, as Abseil flags. command_line.h sets them from arguments and says which
-// command takes which; the text of --help is theirs.
+// command takes which; the text of --help is theirs. Every field of canopy.v1.Outputs has a flag of
+// its name and type, which is read by its name (request_flags.cc).
 #ifndef CLIENT_CLI_FLAGS_H_
 #define CLIENT_CLI_FLAGS_H_
 
@@ -34,17 +35,5 @@ ABSL_DECLARE_FLAG(std::string, policy);
 ABSL_DECLARE_FLAG(std::string, packing);
 ABSL_DECLARE_FLAG(absl::optional<int64_t>, max_mask_bytes);
 ABSL_DECLARE_FLAG(std::string, priority);
-ABSL_DECLARE_FLAG(bool, scores);
-ABSL_DECLARE_FLAG(bool, probabilities);
-ABSL_DECLARE_FLAG(bool, vectors);
-ABSL_DECLARE_FLAG(std::string, vector_dtype);
-ABSL_DECLARE_FLAG(bool, normalize);
-ABSL_DECLARE_FLAG(bool, token_logprobs);
-ABSL_DECLARE_FLAG(bool, entropy);
-ABSL_DECLARE_FLAG(bool, vocab_range);
-ABSL_DECLARE_FLAG(bool, values);
-ABSL_DECLARE_FLAG(uint32_t, top_logprobs);
-ABSL_DECLARE_FLAG(std::string, scope);
-ABSL_DECLARE_FLAG(absl::optional<float>, temperature);
 
 #endif  // CLIENT_CLI_FLAGS_H_

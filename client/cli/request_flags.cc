@@ -1,12 +1,17 @@
 #include "client/cli/request_flags.h"
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
+#include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/flags.h"
 #include "client/enum_names.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 
 namespace canopy::client {
 namespace {
@@ -27,16 +32,13 @@ struct Enums {
   v1::Policy policy = v1::POLICY_DEFAULT;
   v1::Packing packing = v1::PACKING_AUTO;
   v1::Priority priority = v1::PRIORITY_NORMAL;
-  v1::DType vector_dtype = v1::DTYPE_FLOAT32;
-  v1::Scope scope = v1::SCOPE_CANDIDATE;
 };
 
 absl::StatusOr<Enums> ReadEnums() {
   Enums enums;
   for (const absl::Status& status :
        {ReadEnum(FLAGS_backend, &enums.backend), ReadEnum(FLAGS_policy, &enums.policy),
-        ReadEnum(FLAGS_packing, &enums.packing), ReadEnum(FLAGS_priority, &enums.priority),
-        ReadEnum(FLAGS_vector_dtype, &enums.vector_dtype), ReadEnum(FLAGS_scope, &enums.scope)}) {
+        ReadEnum(FLAGS_packing, &enums.packing), ReadEnum(FLAGS_priority, &enums.priority)}) {
     if (!status.ok()) {
       return status;
     }
@@ -44,21 +46,49 @@ absl::StatusOr<Enums> ReadEnums() {
   return enums;
 }
 
-void FillOutputs(const Enums& enums, v1::Outputs* outputs) {
-  outputs->set_scores(absl::GetFlag(FLAGS_scores));
-  outputs->set_probabilities(absl::GetFlag(FLAGS_probabilities));
-  outputs->set_vectors(absl::GetFlag(FLAGS_vectors));
-  outputs->set_vector_dtype(enums.vector_dtype);
-  outputs->set_normalize(absl::GetFlag(FLAGS_normalize));
-  outputs->set_token_logprobs(absl::GetFlag(FLAGS_token_logprobs));
-  outputs->set_entropy(absl::GetFlag(FLAGS_entropy));
-  outputs->set_vocab_range(absl::GetFlag(FLAGS_vocab_range));
-  outputs->set_values(absl::GetFlag(FLAGS_values));
-  outputs->set_top_logprobs(absl::GetFlag(FLAGS_top_logprobs));
-  outputs->set_scope(enums.scope);
-  if (const absl::optional<float> temperature = absl::GetFlag(FLAGS_temperature)) {
-    outputs->set_temperature(*temperature);
+// Sets a field of Outputs from the flag of its name.
+absl::Status FillOutput(const google::protobuf::FieldDescriptor& field, v1::Outputs* outputs) {
+  using Field = google::protobuf::FieldDescriptor;
+  const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(field.name());
+  if (flag == nullptr) {
+    return absl::InternalError(absl::StrCat("no flag --", field.name()));
   }
+  const google::protobuf::Reflection& reflection = *v1::Outputs::GetReflection();
+  switch (field.cpp_type()) {
+    case Field::CPPTYPE_BOOL:
+      reflection.SetBool(outputs, &field, flag->TryGet<bool>().value());
+      return absl::OkStatus();
+    case Field::CPPTYPE_UINT32:
+      reflection.SetUInt32(outputs, &field, flag->TryGet<uint32_t>().value());
+      return absl::OkStatus();
+    case Field::CPPTYPE_ENUM: {
+      const absl::StatusOr<int> value =
+          EnumNumber(*field.enum_type(), flag->TryGet<std::string>().value());
+      if (!value.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--", field.name(), ": ", value.status().message()));
+      }
+      reflection.SetEnumValue(outputs, &field, *value);
+      return absl::OkStatus();
+    }
+    case Field::CPPTYPE_FLOAT:
+      if (const auto value = flag->TryGet<absl::optional<float>>().value()) {
+        reflection.SetFloat(outputs, &field, *value);
+      }
+      return absl::OkStatus();
+    default:
+      return absl::InternalError(absl::StrCat("--", field.name(), " has an unknown type"));
+  }
+}
+
+absl::Status FillOutputs(v1::Outputs* outputs) {
+  const google::protobuf::Descriptor& fields = *v1::Outputs::descriptor();
+  for (int i = 0; i < fields.field_count(); ++i) {
+    if (absl::Status status = FillOutput(*fields.field(i), outputs); !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
 }
 
 void FillRouting(const Enums& enums, v1::Routing* routing) {
@@ -94,9 +124,8 @@ absl::Status FillFromFlags(v1::ScoreRequest* request) {
   request->set_min_model_version(absl::GetFlag(FLAGS_min_model_version));
   request->set_vocabulary_hash(absl::GetFlag(FLAGS_vocabulary_hash));
   request->set_priority(enums->priority);
-  FillOutputs(*enums, request->mutable_outputs());
   FillRouting(*enums, request->mutable_routing());
-  return absl::OkStatus();
+  return FillOutputs(request->mutable_outputs());
 }
 
 }  // namespace canopy::client

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "client/enum_names.h"
+#include "client/output_fields.h"
 #include "client/tensor.h"
 #include "client/unscored.h"
 
@@ -16,9 +18,10 @@ namespace {
 
 std::string Number(double value) { return absl::StrFormat("%.4f", value); }
 
-std::string Mean(absl::Span<const float> values) {
+template <typename T>
+std::string Mean(absl::Span<const T> values) {
   double sum = 0;
-  for (const float value : values) {
+  for (const T value : values) {
     sum += value;
   }
   return values.empty() ? "" : Number(sum / static_cast<double>(values.size()));
@@ -58,41 +61,57 @@ std::string VectorSummary(const v1::Tensor& vectors, uint64_t row) {
                       Number(std::sqrt(sum_of_squares)));
 }
 
+using Result = v1::CandidateResult;
+
 struct CandidateColumn {
+  const char* output;  // the field of Outputs that it shows
   const char* title;
-  bool (*has)(const v1::CandidateResult& result);
-  std::string (*cell)(const v1::CandidateResult& result);
+  bool (*has)(const Result& result);
+  std::string (*cell)(const Result& result);
   TextTable::Align align = TextTable::Align::kRight;
 };
 
-using Result = v1::CandidateResult;
-
+// Columns made for one output. A per-token list whose output has none gets the mean of its numbers.
 const CandidateColumn kColumns[] = {
-    {"score", [](const Result& r) { return r.has_score(); },
+    {"scores", "score", [](const Result& r) { return r.has_score(); },
      [](const Result& r) { return r.has_score() ? Number(r.score()) : ""; }},
-    {"labels", [](const Result& r) { return !r.label_scores().empty(); }, LabelScores},
-    {"probability", [](const Result& r) { return r.has_probability(); },
+    {"scores", "labels", [](const Result& r) { return !r.label_scores().empty(); }, LabelScores},
+    {"probabilities", "probability", [](const Result& r) { return r.has_probability(); },
      [](const Result& r) { return r.has_probability() ? Number(r.probability()) : ""; }},
-    {"distribution", [](const Result& r) { return r.has_probability(); },
+    {"probabilities", "distribution", [](const Result& r) { return r.has_probability(); },
      [](const Result& r) { return Bar(r.probability()); }, TextTable::Align::kLeft},
-    {"logprob", [](const Result& r) { return r.has_sum_logprob(); },
+    {"token_logprobs", "logprob", [](const Result& r) { return r.has_sum_logprob(); },
      [](const Result& r) { return r.has_sum_logprob() ? Number(r.sum_logprob()) : ""; }},
-    {"mean entropy", [](const Result& r) { return !r.entropy().empty(); },
-     [](const Result& r) { return Mean(r.entropy()); }},
-    {"logit range", [](const Result& r) { return !r.min_logit().empty(); }, LogitRange},
-    {"last value", [](const Result& r) { return !r.values().empty(); },
+    {"entropy", "mean entropy", [](const Result& r) { return !r.entropy().empty(); },
+     [](const Result& r) { return Mean<float>(r.entropy()); }},
+    {"vocab_range", "logit range", [](const Result& r) { return !r.min_logit().empty(); },
+     LogitRange},
+    {"values", "last value", [](const Result& r) { return !r.values().empty(); },
      [](const Result& r) {
        return r.values().empty() ? "" : Number(r.values(r.values_size() - 1));
      }},
 };
 
-bool AnyCandidate(const v1::ScoreResponse& response, bool (*has)(const Result& result)) {
+template <typename Test>
+bool AnyCandidate(const v1::ScoreResponse& response, const Test& has) {
   for (const v1::QuestionResult& question : response.results()) {
     if (std::any_of(question.candidates().begin(), question.candidates().end(), has)) {
       return true;
     }
   }
   return false;
+}
+
+bool HasColumn(const Field& output) {
+  return std::any_of(std::begin(kColumns), std::end(kColumns),
+                     [&output](const auto& column) { return column.output == output.name(); });
+}
+
+// The column of a list of numbers.
+ScoreColumn MeanColumn(const Field& list) {
+  return {absl::StrCat("mean ", EntryTitle(list)), [&list](const Result& result, uint64_t /*row*/) {
+            return IsFloat(list) ? Mean(FloatsOf(result, list)) : Mean(IntegersOf(result, list));
+          }};
 }
 
 }  // namespace
@@ -105,6 +124,13 @@ std::vector<ScoreColumn> ColumnsOf(const v1::ScoreResponse& response) {
           {column.title,
            [cell = column.cell](const Result& result, uint64_t /*row*/) { return cell(result); },
            column.align});
+    }
+  }
+  for (const ResultField& list : TokenLists()) {
+    const Field& field = *list.field;
+    if (!HasColumn(*list.output) && (IsFloat(field) || IsInteger(field)) &&
+        AnyCandidate(response, [&field](const Result& result) { return Has(result, field); })) {
+      columns.push_back(MeanColumn(field));
     }
   }
   if (response.has_vectors()) {

@@ -1,12 +1,14 @@
 #include "client/cli/token_lines.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/text_table.h"
+#include "client/output_fields.h"
 
 namespace canopy::client {
 namespace {
@@ -20,45 +22,22 @@ using Result = v1::CandidateResult;
 
 std::string Number(float value) { return absl::StrFormat("%.4f", value); }
 
-// The number of a list that begins at path token `first`; '' where the list has none.
-template <typename List>
-std::string CellAt(const List& list, uint64_t first, uint64_t token) {
-  return token < first || token - first >= static_cast<uint64_t>(list.size())
-             ? ""
-             : Number(list[static_cast<int>(token - first)]);
+// The path token of a list's first entry.
+uint64_t FirstToken(const ResultField& list, const Result& result) {
+  return list.start == ListStart::kFirstScored ? result.first_scored_token()
+                                               : result.tokens() - SizeOf(result, *list.field);
 }
 
-// Values stand at every token in scope, the path's first included.
-uint64_t FirstValue(const Result& result) {
-  return result.tokens() - static_cast<uint64_t>(result.values_size());
+// The number of a list at a path token; '' where the list has none.
+std::string CellAt(const ResultField& list, const Result& result, uint64_t token) {
+  const uint64_t first = FirstToken(list, result);
+  if (token < first || token - first >= SizeOf(result, *list.field)) {
+    return "";
+  }
+  const auto index = static_cast<size_t>(token - first);
+  return IsFloat(*list.field) ? Number(FloatsOf(result, *list.field)[index])
+                              : absl::StrCat(IntegersOf(result, *list.field)[index]);
 }
-
-struct Row {
-  const char* title;
-  bool (*has)(const Result& result);
-  std::string (*cell)(const Result& result, uint64_t token);
-};
-
-const Row kRows[] = {
-    {"logprob", [](const Result& r) { return !r.token_logprobs().empty(); },
-     [](const Result& r, uint64_t token) {
-       return CellAt(r.token_logprobs(), r.first_scored_token(), token);
-     }},
-    {"entropy", [](const Result& r) { return !r.entropy().empty(); },
-     [](const Result& r, uint64_t token) {
-       return CellAt(r.entropy(), r.first_scored_token(), token);
-     }},
-    {"min logit", [](const Result& r) { return !r.min_logit().empty(); },
-     [](const Result& r, uint64_t token) {
-       return CellAt(r.min_logit(), r.first_scored_token(), token);
-     }},
-    {"max logit", [](const Result& r) { return !r.max_logit().empty(); },
-     [](const Result& r, uint64_t token) {
-       return CellAt(r.max_logit(), r.first_scored_token(), token);
-     }},
-    {"value", [](const Result& r) { return !r.values().empty(); },
-     [](const Result& r, uint64_t token) { return CellAt(r.values(), FirstValue(r), token); }},
-};
 
 // The `rank`-th most likely token at a position and its log-prob, as `7 -1.0000`.
 std::string TopCell(const Result& result, int rank, uint64_t token) {
@@ -81,10 +60,13 @@ int NumTops(const Result& result) {
 
 // The first token of the path that any list covers.
 uint64_t FirstCovered(const Result& result) {
-  const bool has_distributions = !result.token_logprobs().empty() || !result.entropy().empty() ||
-                                 !result.min_logit().empty() || !result.top_logprobs().empty();
-  return std::min(has_distributions ? result.first_scored_token() : result.tokens(),
-                  FirstValue(result));
+  uint64_t first = result.tokens();
+  for (const ResultField& list : TokenLists()) {
+    if (Has(result, *list.field)) {
+      first = std::min(first, FirstToken(list, result));
+    }
+  }
+  return first;
 }
 
 // Path tokens begin .. end - 1, which `node` holds.
@@ -107,9 +89,9 @@ void AppendBlock(const v1::TreeNode& node, const Result& result, uint64_t begin,
       table.AddRow(std::move(cells));
     }
   };
-  for (const Row& row : kRows) {
-    if (row.has(result)) {
-      add_row(row.title, [&](uint64_t token) { return row.cell(result, token); });
+  for (const ResultField& list : TokenLists()) {
+    if ((IsFloat(*list.field) || IsInteger(*list.field)) && Has(result, *list.field)) {
+      add_row(EntryTitle(*list.field), [&](uint64_t token) { return CellAt(list, result, token); });
     }
   }
   for (int rank = 0; rank < std::min(NumTops(result), kMaxTops); ++rank) {

@@ -1,10 +1,14 @@
 #include "client/load/load_flags.h"
 
+#include <iterator>
+#include <vector>
+
 #include "absl/flags/flag.h"
 #include "client/client_options.h"
 #include "client/load/load_options.h"
 #include "client/load/traffic/load_driver.h"
 #include "client/load/traffic/request_pool.h"
+#include "client/output_fields.h"
 
 using canopy::client::ClientOptions;
 using canopy::client::DriverOptions;
@@ -84,14 +88,14 @@ ABSL_FLAG(std::string, progress, "auto",
 namespace canopy::client {
 namespace {
 
-constexpr absl::string_view kNames[] = {
+constexpr absl::string_view kBeforeOutputs[] = {
     "targets", "rpc", "connections", "threads", "tls", "tls_ca", "tls_cert", "tls_key",
     "token_file", "deadline", "max_request_bytes", "max_attempts",
     // What is sent.
     "shapes", "trace", "pool", "seed", "model", "min_model_version", "vocabulary_hash", "priority",
-    "backend", "policy", "packing", "max_mask_bytes", "scores", "probabilities", "vectors",
-    "vector_dtype", "normalize", "token_logprobs", "entropy", "vocab_range", "values",
-    "top_logprobs", "scope", "temperature",
+    "backend", "policy", "packing", "max_mask_bytes"};
+
+constexpr absl::string_view kAfterOutputs[] = {
     // When.
     "arrivals", "clients", "rate", "steps", "max_in_flight", "warmup", "duration", "requests",
     // What is wanted.
@@ -102,6 +106,14 @@ constexpr absl::string_view kNames[] = {
 
 }  // namespace
 
-absl::Span<const absl::string_view> LoadFlagNames() { return kNames; }
+absl::Span<const absl::string_view> LoadFlagNames() {
+  static const auto* const names = [] {
+    auto* all = new std::vector<absl::string_view>(OutputsFieldNames());
+    all->insert(all->begin(), std::begin(kBeforeOutputs), std::end(kBeforeOutputs));
+    all->insert(all->end(), std::begin(kAfterOutputs), std::end(kAfterOutputs));
+    return all;
+  }();
+  return *names;
+}
 
 }  // namespace canopy::client

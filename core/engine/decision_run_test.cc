@@ -115,7 +115,7 @@ TEST(DecisionRunTest, AHeadThatOverflowsLeavesItsCandidatesUnscored) {
             TwoQuestions());
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->finite, (std::vector<uint8_t>{1, 1, 1, 1, 1, 1}));
-  EXPECT_EQ(result->unscored, (std::vector<OutputSet>{0, kScoresOutput, 0, 0, 0, 0}));
+  EXPECT_EQ(result->unscored, (std::vector<OutputSet>{0, BitOf(Output::kScores), 0, 0, 0, 0}));
   EXPECT_TRUE(std::isnan(result->scores[1]));
   EXPECT_EQ(result->scores[5], 5);
 }

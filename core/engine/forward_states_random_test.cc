@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "core/engine/forward_states.h"
 #include "core/tree/path_batch.h"
 #include "gtest/gtest.h"
@@ -82,8 +83,8 @@ class Episode {
     options_.max_batch_bytes = kBatchBytes;
     options_.max_queued_requests = kMaxRequests;
     options_.max_queued_tokens = kMaxTokens;
-    options_.batch_window = Draw(3) == 0 ? kWindow : microseconds(0);
-    options_.low_priority_patience = microseconds(12);
+    options_.batch_window = absl::FromChrono(Draw(3) == 0 ? kWindow : microseconds(0));
+    options_.low_priority_patience = absl::Microseconds(12);
     return options_;
   }
 
@@ -458,7 +459,7 @@ class Episode {
       first = std::min(first, job.request.deadline);
     }
     Expect(states_.next_alarm() <= first, "an alarm after the first deadline");
-    Expect(options_.batch_window > microseconds(0) || states_.next_alarm() == first,
+    Expect(options_.batch_window > absl::ZeroDuration() || states_.next_alarm() == first,
            "an alarm for nothing");
   }
 
@@ -481,8 +482,8 @@ class Episode {
       Expect(step == Step::kWait, "a second forward beside the one that is planned");
     } else if (!jobs_.empty() && step != Step::kPlan) {
       // Nothing runs and nothing is planned: all that live wait, and only for the batch window.
-      Expect(options_.batch_window > microseconds(0) &&
-                 states_.next_alarm() <= now_ + options_.batch_window,
+      Expect(options_.batch_window > absl::ZeroDuration() &&
+                 states_.next_alarm() <= now_ + absl::ToChronoMicroseconds(options_.batch_window),
              "jobs wait and nobody plans for them");
     }
   }

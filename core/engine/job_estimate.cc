@@ -26,16 +26,16 @@ uint32_t Bits(float value) {
   return bits;
 }
 
+// Values are counted for each token as sent, like the lists of scored tokens.
 int64_t ResultBytes(const ScoreJob& job, const ModelInfo& model, int64_t input_tokens) {
-  const OutputSelection& outputs = job.outputs;
-  const int64_t scores = outputs.scores ? model.num_labels * kFloatBytes : 0;
-  const int64_t vector =
-      outputs.vectors ? model.hidden_size * VectorTypeBytes(outputs.vector_type) : 0;
-  const int64_t lists = (outputs.token_logprobs ? 1 : 0) + (outputs.entropy ? 1 : 0) +
-                        (outputs.vocab_range ? 2 : 0) + (outputs.values ? 1 : 0) +
-                        2 * int64_t{outputs.top_logprobs};
-  return SaturatingAdd(SaturatingMultiply(job.batch->num_paths(), scores + vector),
-                       SaturatingMultiply(input_tokens, lists * kFloatBytes));
+  int64_t total = 0;
+  for (const OutputSpec& spec : kOutputs) {
+    const int64_t entries =
+        spec.unit == OutputUnit::kCandidate ? job.batch->num_paths() : input_tokens;
+    total = SaturatingAdd(total,
+                          SaturatingMultiply(entries, EntryBytes(model, job.outputs, spec.output)));
+  }
+  return total;
 }
 
 // The reference policy sees one request, never the batch; under the measured one AUTO may share,
@@ -69,6 +69,19 @@ int64_t ForecastNanos(const WorkEstimate& work, const RouteOptions& route) {
   return std::isinf(least_ms) ? 0 : static_cast<int64_t>(std::min(least_ms, kMostMs) * kNanosPerMs);
 }
 
+// Equal for selections that are computed alike.
+std::string OutputsKey(const OutputSelection& outputs) {
+  // Names every option, so that a new one does not compile before it enters the key.
+  const auto& [vector_type, normalize, scope, temperature] =
+      static_cast<const OutputOptions&>(outputs);
+  std::string key = absl::StrCat(" ", static_cast<int>(vector_type), " ", normalize, " ",
+                                 static_cast<int>(scope), " ", Bits(temperature));
+  for (const OutputSpec& spec : kOutputs) {
+    absl::StrAppend(&key, " ", AmountOf(outputs, spec.output));
+  }
+  return key;
+}
+
 }  // namespace
 
 JobEstimate EstimateJob(const ScoreJob& job, const RouteOptions& route, const ModelInfo& model) {
@@ -87,17 +100,12 @@ std::string ShareKey(const ScoreJob& job, const RouteOptions& route, const Model
   if (!MayShare(route)) {
     return "";
   }
-  const OutputSelection& outputs = job.outputs;
   // Lengths first, so that no name reads like another key.
   const std::string& tenant = across_tenants ? "" : job.tenant;
   return absl::StrCat(model.name.size(), ":", model.name, tenant.size(), ":", tenant, " ",
                       static_cast<int>(route.policy), " ", static_cast<int>(route.backend), " ",
-                      static_cast<int>(route.packing), " ", route.max_mask_bytes, " ",
-                      outputs.vectors, " ", static_cast<int>(outputs.vector_type), " ",
-                      outputs.normalize, " ", outputs.scores, " ", outputs.token_logprobs, " ",
-                      outputs.entropy, " ", outputs.vocab_range, " ", outputs.top_logprobs, " ",
-                      outputs.values, " ", static_cast<int>(outputs.scope), " ",
-                      Bits(outputs.temperature));
+                      static_cast<int>(route.packing), " ", route.max_mask_bytes,
+                      OutputsKey(job.outputs));
 }
 
 }  // namespace canopy

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -131,15 +132,8 @@ TEST(ShareKey, DiffersWhereOneForwardWouldNotDo) {
   EXPECT_EQ(ShareKey(Job(), Route(Backend::kFused), Model(), false), key);
   const std::vector<std::function<void(ScoreJob*)>> changes = {
       [](ScoreJob* job) { job->tenant = "t"; },
-      [](ScoreJob* job) { job->outputs.scores = false; },
-      [](ScoreJob* job) { job->outputs.vectors = true; },
       [](ScoreJob* job) { job->outputs.vector_type = VectorType::kFloat16; },
       [](ScoreJob* job) { job->outputs.normalize = true; },
-      [](ScoreJob* job) { job->outputs.token_logprobs = true; },
-      [](ScoreJob* job) { job->outputs.entropy = true; },
-      [](ScoreJob* job) { job->outputs.vocab_range = true; },
-      [](ScoreJob* job) { job->outputs.top_logprobs = 1; },
-      [](ScoreJob* job) { job->outputs.values = true; },
       [](ScoreJob* job) { job->outputs.scope = TokenScope::kPath; },
       [](ScoreJob* job) { job->outputs.temperature = std::nextafter(1.0F, 2.0F); },
   };
@@ -158,6 +152,29 @@ TEST(ShareKey, DiffersWhereOneForwardWouldNotDo) {
   EXPECT_EQ(ShareKey(job, Route(Backend::kFused), Model(), false), key);
   job.tenant = "t";
   EXPECT_EQ(ShareKey(job, Route(Backend::kFused), Model(), true), key);
+}
+
+TEST(ShareKey, EverySetOfOutputsHasItsOwn) {
+  std::set<std::string> keys;
+  const auto add_key = [&keys](const OutputSelection& outputs) {
+    ScoreJob job = Job();
+    job.outputs = outputs;
+    const std::string key = ShareKey(job, Route(Backend::kFused), Model(), false);
+    EXPECT_TRUE(keys.insert(key).second) << key;
+  };
+  add_key({});
+  for (const OutputSpec& spec : kOutputs) {
+    if (spec.computed != spec.output) {
+      continue;
+    }
+    OutputSelection outputs;
+    Ask(spec.output, 1, &outputs);
+    add_key(outputs);
+    if (spec.count != nullptr) {
+      Ask(spec.output, 2, &outputs);
+      add_key(outputs);
+    }
+  }
 }
 
 TEST(ShareKey, NamesDoNotRunTogether) {

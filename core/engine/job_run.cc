@@ -217,7 +217,7 @@ absl::Status JobRun::Decide() {
   result_.endpoints = {};
   for (size_t path = 0; path < result_.scores.size(); ++path) {
     if (!std::isfinite(result_.scores[path])) {
-      result_.unscored[path] |= kScoresOutput;
+      result_.unscored[path] |= BitOf(Output::kScores);
     }
   }
   return absl::OkStatus();

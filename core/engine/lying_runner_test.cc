@@ -60,9 +60,9 @@ class LyingRunner : public FakeRunner {
 
 OutputSelection Everything() {
   OutputSelection outputs;
-  outputs.vectors = outputs.scores = outputs.token_logprobs = outputs.entropy = true;
-  outputs.vocab_range = outputs.values = true;
-  outputs.top_logprobs = 2;
+  for (const OutputSpec& spec : kOutputs) {
+    Ask(spec.output, 2, &outputs);
+  }
   return outputs;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <limits>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -12,20 +12,14 @@
 namespace canopy {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr int32_t kNoToken = -1;
-
-void ReserveTokens(const ScoreJob& job, TokenOutputs& tokens) {
-  const OutputSelection& outputs = job.outputs;
-  tokens.entries = ListTokenEntries(*job.batch, outputs.scope, FirstTokens::kLeaveOut);
-  const auto size = static_cast<size_t>(tokens.entries.size());
-  const size_t num_top = size * static_cast<size_t>(outputs.top_logprobs);
-  tokens.logprobs.assign(outputs.token_logprobs ? size : 0, kNan);
-  tokens.entropy.assign(outputs.entropy ? size : 0, kNan);
-  tokens.min_logit.assign(outputs.vocab_range ? size : 0, kNan);
-  tokens.max_logit.assign(outputs.vocab_range ? size : 0, kNan);
-  tokens.top_ids.assign(num_top, kNoToken);
-  tokens.top_logprobs.assign(num_top, kNan);
+// Lists that were not asked for stay empty.
+void ReserveLists(const OutputSelection& outputs, ScoreResult& result) {
+  ForEachList([&](const auto& spec) {
+    using Element = typename std::decay_t<decltype(spec)>::Element;
+    const int64_t width = AmountOf(outputs, spec.output);
+    spec.ListIn(result).assign(static_cast<size_t>(width * spec.EntriesIn(result).size()),
+                               kUnscored<Element>);
+  });
 }
 
 // The rows of a part that belong to one request.
@@ -86,22 +80,14 @@ class EntryMerge {
   const std::vector<int32_t>& request_paths_;
 };
 
-absl::Status MergeTokens(const TokenOutputs& part, const RequestRows& rows, TokenOutputs& whole) {
-  const EntryMerge merge(part.entries, whole.entries, rows);
-  CANOPY_RETURN_IF_ERROR(merge.Check());
-  merge.Copy(part.logprobs, whole.logprobs);
-  merge.Copy(part.entropy, whole.entropy);
-  merge.Copy(part.min_logit, whole.min_logit);
-  merge.Copy(part.max_logit, whole.max_logit);
-  merge.Copy(part.top_ids, whole.top_ids);
-  merge.Copy(part.top_logprobs, whole.top_logprobs);
-  return absl::OkStatus();
-}
-
-absl::Status MergeValues(const ValueOutputs& part, const RequestRows& rows, ValueOutputs& whole) {
-  const EntryMerge merge(part.entries, whole.entries, rows);
-  CANOPY_RETURN_IF_ERROR(merge.Check());
-  merge.Copy(part.values, whole.values);
+absl::Status MergeLists(const PartOutput& part, const RequestRows& rows, ScoreResult& whole) {
+  const EntryMerge tokens(part.tokens.entries, whole.tokens.entries, rows);
+  const EntryMerge values(part.values.entries, whole.values.entries, rows);
+  CANOPY_RETURN_IF_ERROR(tokens.Check());
+  CANOPY_RETURN_IF_ERROR(values.Check());
+  ForEachList([&](const auto& spec) {
+    (spec.kOfDistributions ? tokens : values).Copy(spec.ListIn(part), spec.ListIn(whole));
+  });
   return absl::OkStatus();
 }
 
@@ -132,28 +118,18 @@ absl::Status CheckEntries(const char* field, const TokenEntries& entries, int64_
   return absl::OkStatus();
 }
 
-absl::Status CheckTokens(const TokenOutputs& tokens, int64_t num_paths,
-                         const OutputSelection& outputs) {
+absl::Status CheckLists(const PartOutput& part, int64_t num_paths, const OutputSelection& outputs) {
   CANOPY_RETURN_IF_ERROR(
-      CheckEntries("tokens.entries", tokens.entries, num_paths, outputs.distributions()));
-  const int64_t size = outputs.distributions() ? tokens.entries.size() : 0;
-  const int64_t num_range = outputs.vocab_range ? size : 0;
-  const int64_t num_top = size * outputs.top_logprobs;
+      CheckEntries("tokens.entries", part.tokens.entries, num_paths, outputs.distributions()));
   CANOPY_RETURN_IF_ERROR(
-      CheckSize("tokens.logprobs", tokens.logprobs.size(), outputs.token_logprobs ? size : 0));
-  CANOPY_RETURN_IF_ERROR(
-      CheckSize("tokens.entropy", tokens.entropy.size(), outputs.entropy ? size : 0));
-  CANOPY_RETURN_IF_ERROR(CheckSize("tokens.min_logit", tokens.min_logit.size(), num_range));
-  CANOPY_RETURN_IF_ERROR(CheckSize("tokens.max_logit", tokens.max_logit.size(), num_range));
-  CANOPY_RETURN_IF_ERROR(CheckSize("tokens.top_ids", tokens.top_ids.size(), num_top));
-  return CheckSize("tokens.top_logprobs", tokens.top_logprobs.size(), num_top);
-}
-
-absl::Status CheckValues(const ValueOutputs& values, int64_t num_paths,
-                         const OutputSelection& outputs) {
-  CANOPY_RETURN_IF_ERROR(CheckEntries("values.entries", values.entries, num_paths, outputs.values));
-  return CheckSize("values.values", values.values.size(),
-                   outputs.values ? values.entries.size() : 0);
+      CheckEntries("values.entries", part.values.entries, num_paths, outputs.values));
+  absl::Status status;
+  ForEachList([&](const auto& spec) {
+    const int64_t width = AmountOf(outputs, spec.output);
+    status.Update(CheckSize(spec.name, spec.ListIn(part).size(),
+                            width == 0 ? 0 : width * spec.EntriesIn(part).size()));
+  });
+  return status;
 }
 
 // Fills the entries of one path in a list that has as many elements for each entry.
@@ -166,25 +142,13 @@ void BlankEntries(const TokenEntries& entries, size_t path, T blank, std::vector
   }
 }
 
-void BlankTokens(size_t path, ScoreResult& result) {
-  const OutputSet unscored = result.unscored[path];
-  TokenOutputs& tokens = result.tokens;
-  const auto blank = [&](OutputSet output, std::vector<float>& list) {
-    if ((unscored & output) != 0) {
-      BlankEntries(tokens.entries, path, kNan, list);
+void BlankLists(size_t path, ScoreResult& result) {
+  ForEachList([&](const auto& spec) {
+    using Element = typename std::decay_t<decltype(spec)>::Element;
+    if ((result.unscored[path] & BitOf(spec.output)) != 0) {
+      BlankEntries(spec.EntriesIn(result), path, kUnscored<Element>, spec.ListIn(result));
     }
-  };
-  blank(kLogprobsOutput, tokens.logprobs);
-  blank(kEntropyOutput, tokens.entropy);
-  blank(kVocabRangeOutput, tokens.min_logit);
-  blank(kVocabRangeOutput, tokens.max_logit);
-  blank(kTopLogprobsOutput, tokens.top_logprobs);
-  if ((unscored & kTopLogprobsOutput) != 0) {
-    BlankEntries(tokens.entries, path, kNoToken, tokens.top_ids);
-  }
-  if ((unscored & kValuesOutput) != 0) {
-    BlankEntries(result.values.entries, path, kNan, result.values.values);
-  }
+  });
 }
 
 void BlankVector(size_t path, VectorType type, ScoreResult& result) {
@@ -208,7 +172,7 @@ void ReserveResults(const ScoreJob& job, ScoreResult& result) {
   result.inner_finite.assign(num_paths, 1);
   result.unscored.assign(num_paths, 0);
   if (job.outputs.scores) {
-    result.scores.assign(num_paths * static_cast<size_t>(model.num_labels), kNan);
+    result.scores.assign(num_paths * static_cast<size_t>(model.num_labels), kUnscored<float>);
   }
   if (job.outputs.vectors) {
     result.vectors.assign(num_paths * static_cast<size_t>(model.hidden_size) *
@@ -219,12 +183,12 @@ void ReserveResults(const ScoreJob& job, ScoreResult& result) {
     result.endpoints.assign(num_paths * static_cast<size_t>(model.hidden_size), 0);
   }
   if (job.outputs.distributions()) {
-    ReserveTokens(job, result.tokens);
+    result.tokens.entries = ListTokenEntries(*job.batch, job.outputs.scope, FirstTokens::kLeaveOut);
   }
   if (job.outputs.values) {
     result.values.entries = ListTokenEntries(*job.batch, job.outputs.scope, FirstTokens::kInclude);
-    result.values.values.assign(static_cast<size_t>(result.values.entries.size()), kNan);
   }
+  ReserveLists(job.outputs, result);
 }
 
 absl::Status CheckPart(const PartOutput& part, int64_t num_paths, const OutputSelection& outputs,
@@ -243,8 +207,7 @@ absl::Status CheckPart(const PartOutput& part, int64_t num_paths, const OutputSe
       CheckSize("vectors", part.vectors.size(), outputs.vectors ? num_paths * row_bytes : 0));
   CANOPY_RETURN_IF_ERROR(CheckSize("endpoints", part.endpoints.size(),
                                    outputs.endpoints ? num_paths * model.hidden_size : 0));
-  CANOPY_RETURN_IF_ERROR(CheckTokens(part.tokens, num_paths, outputs));
-  return CheckValues(part.values, num_paths, outputs);
+  return CheckLists(part, num_paths, outputs);
 }
 
 absl::Status MergePart(const PartOutput& part, int32_t first_row,
@@ -272,8 +235,7 @@ absl::Status MergePart(const PartOutput& part, int32_t first_row,
       std::memcpy(&result.vectors[path * row_bytes], &part.vectors[row * row_bytes], row_bytes);
     }
   }
-  CANOPY_RETURN_IF_ERROR(MergeTokens(part.tokens, rows, result.tokens));
-  return MergeValues(part.values, rows, result.values);
+  return MergeLists(part, rows, result);
 }
 
 void BlankUnscored(const OutputSelection& outputs, ScoreResult& result) {
@@ -284,14 +246,14 @@ void BlankUnscored(const OutputSelection& outputs, ScoreResult& result) {
   for (size_t path = 0; path < result.finite.size(); ++path) {
     OutputSet& unscored = result.unscored[path];
     unscored = result.finite[path] != 0 ? unscored & asked : asked;
-    if ((unscored & kScoresOutput) != 0) {
+    if ((unscored & BitOf(Output::kScores)) != 0) {
       std::fill_n(result.scores.begin() + static_cast<std::ptrdiff_t>(path * num_labels),
-                  num_labels, kNan);
+                  num_labels, kUnscored<float>);
     }
-    if ((unscored & kVectorsOutput) != 0) {
+    if ((unscored & BitOf(Output::kVectors)) != 0) {
       BlankVector(path, outputs.vector_type, result);
     }
-    BlankTokens(path, result);
+    BlankLists(path, result);
   }
 }
 

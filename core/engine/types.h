@@ -10,76 +10,11 @@
 #include <vector>
 
 #include "core/engine/decision.h"
+#include "core/tree/outputs.h"
 #include "core/tree/path_batch.h"
 #include "core/tree/route.h"
-#include "core/tree/token_reads.h"
 
 namespace canopy {
-
-// Element types of vectors handed out, little-endian.
-enum class VectorType { kFloat32, kBFloat16, kFloat16 };
-
-inline int64_t VectorTypeBytes(VectorType type) { return type == VectorType::kFloat32 ? 4 : 2; }
-
-// What to compute for each path.
-struct OutputSelection {
-  bool vectors = false;
-  VectorType vector_type = VectorType::kFloat32;
-  bool normalize = false;  // vectors of L2 norm 1
-  bool scores = false;
-  // The vectors that ModelRunner::Decide reads; for the engine to ask for.
-  bool endpoints = false;
-
-  // Per-token outputs, of the tokens in scope.
-  bool token_logprobs = false;
-  bool entropy = false;
-  bool vocab_range = false;  // smallest and largest raw logit
-  int32_t top_logprobs = 0;  // most likely tokens at each position; 0 = none
-  bool values = false;       // a one-label head at every token
-  TokenScope scope = TokenScope::kCandidate;
-  float temperature = 1;  // of log-probs and entropy; its inverse is finite
-
-  // Whether any of them reads the distribution that a token came from.
-  bool distributions() const {
-    return token_logprobs || entropy || vocab_range || top_logprobs > 0;
-  }
-};
-
-// Outputs that one path may lack although the others of that path are fine: bits of an OutputSet.
-using OutputSet = uint8_t;
-inline constexpr OutputSet kVectorsOutput = 1 << 0;
-inline constexpr OutputSet kScoresOutput = 1 << 1;
-inline constexpr OutputSet kLogprobsOutput = 1 << 2;
-inline constexpr OutputSet kEntropyOutput = 1 << 3;
-inline constexpr OutputSet kVocabRangeOutput = 1 << 4;
-inline constexpr OutputSet kTopLogprobsOutput = 1 << 5;
-inline constexpr OutputSet kValuesOutput = 1 << 6;
-
-// The outputs that `outputs` asks for.
-inline OutputSet AskedOutputs(const OutputSelection& outputs) {
-  return static_cast<OutputSet>(
-      (outputs.vectors ? kVectorsOutput : 0) | (outputs.scores ? kScoresOutput : 0) |
-      (outputs.token_logprobs ? kLogprobsOutput : 0) | (outputs.entropy ? kEntropyOutput : 0) |
-      (outputs.vocab_range ? kVocabRangeOutput : 0) |
-      (outputs.top_logprobs > 0 ? kTopLogprobsOutput : 0) | (outputs.values ? kValuesOutput : 0));
-}
-
-// What was read from the distributions of scored tokens. A list that was not asked for is empty.
-struct TokenOutputs {
-  TokenEntries entries;
-  std::vector<float> logprobs;      // [entries] of the token itself
-  std::vector<float> entropy;       // [entries] in nats
-  std::vector<float> min_logit;     // [entries] raw
-  std::vector<float> max_logit;     // [entries] raw
-  std::vector<int32_t> top_ids;     // [entries, top_logprobs], best first; ties to the lower id
-  std::vector<float> top_logprobs;  // [entries, top_logprobs]
-};
-
-// The value of each token in scope, the path's first token included.
-struct ValueOutputs {
-  TokenEntries entries;
-  std::vector<float> values;  // [entries]
-};
 
 // Forwards that a device has recorded to replay them, and the device memory that they hold.
 struct GraphUse {
@@ -140,6 +75,33 @@ struct ModelInfo {
   // A classifier's padding token, at which a path that ends in it is scored here.
   std::optional<int32_t> pad_token;
 };
+
+inline bool HasHead(const ModelInfo& model, OutputHead head) {
+  switch (head) {
+    case OutputHead::kNone:
+      return true;
+    case OutputHead::kScoring:
+      return model.num_labels > 0;
+    case OutputHead::kOneScore:
+      return model.num_labels == 1;
+    case OutputHead::kLanguageModel:
+      return model.has_lm_head;
+    case OutputHead::kValue:
+      return model.has_value_head;
+  }
+  return false;
+}
+
+// Returns the bytes of what one entry of an output takes as the engine hands it out.
+inline int64_t EntryBytes(const ModelInfo& model, const OutputSelection& selection, Output output) {
+  if (SpecOf(output).unit != OutputUnit::kCandidate) {
+    return ListBytes(selection, output);
+  }
+  const int64_t numbers = AmountOf(selection, output);
+  return output == Output::kVectors
+             ? numbers * model.hidden_size * VectorTypeBytes(selection.vector_type)
+             : numbers * model.num_labels * static_cast<int64_t>(sizeof(float));
+}
 
 // What the caller says about routing; unset = as the engine is configured.
 struct RouteRequest {

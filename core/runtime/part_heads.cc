@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -77,11 +79,6 @@ std::vector<T> Expand(const std::vector<T>& elements, const std::vector<int32_t>
   return expanded;
 }
 
-bool AllFinite(absl::Span<const float> values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](float value) { return std::isfinite(value); });
-}
-
 // Whether the answer can hold the values and their sum, which it gives as a float.
 bool SumIsFinite(absl::Span<const float> values) {
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
@@ -90,8 +87,9 @@ bool SumIsFinite(absl::Span<const float> values) {
 
 // Adds `output` to the set of each path that has entries in `list` and fails `test`. The list has
 // an equal number of values for each entry.
-void MarkLists(const TokenEntries& entries, const std::vector<float>& list, OutputSet output,
-               bool (*test)(absl::Span<const float>), std::vector<OutputSet>* unscored) {
+template <typename T, typename Test>
+void MarkList(const TokenEntries& entries, const std::vector<T>& list, Output output,
+              const Test& test, std::vector<OutputSet>* unscored) {
   if (list.empty()) {
     return;
   }
@@ -100,29 +98,32 @@ void MarkLists(const TokenEntries& entries, const std::vector<float>& list, Outp
     const auto begin = static_cast<size_t>(entries.offsets[path]);
     const auto end = static_cast<size_t>(entries.offsets[path + 1]);
     if (!test(absl::MakeConstSpan(list).subspan(begin * width, (end - begin) * width))) {
-      (*unscored)[path] |= output;
+      (*unscored)[path] |= BitOf(output);
     }
   }
 }
 
 // The same for outputs of one row a path; `finite_rows` is empty when the output was not asked for.
-void MarkRows(const std::vector<uint8_t>& finite_rows, OutputSet output,
+void MarkRows(const std::vector<uint8_t>& finite_rows, Output output,
               std::vector<OutputSet>* unscored) {
   for (size_t path = 0; path < finite_rows.size(); ++path) {
-    (*unscored)[path] |= finite_rows[path] != 0 ? 0 : output;
+    (*unscored)[path] |= finite_rows[path] != 0 ? 0 : BitOf(output);
   }
 }
 
-void MarkTokens(const TokenOutputs& tokens, std::vector<OutputSet>* unscored) {
-  const auto mark = [&](const std::vector<float>& list, OutputSet output) {
-    MarkLists(tokens.entries, list, output, AllFinite, unscored);
-  };
-  mark(tokens.logprobs, kLogprobsOutput);
-  MarkLists(tokens.entries, tokens.logprobs, kLogprobsOutput, SumIsFinite, unscored);
-  mark(tokens.entropy, kEntropyOutput);
-  mark(tokens.min_logit, kVocabRangeOutput);
-  mark(tokens.max_logit, kVocabRangeOutput);
-  mark(tokens.top_logprobs, kTopLogprobsOutput);
+void MarkLists(PartOutput* output) {
+  ForEachList([output](const auto& spec) {
+    using Element = typename std::decay_t<decltype(spec)>::Element;
+    MarkList(
+        spec.EntriesIn(*output), spec.ListIn(*output), spec.output,
+        [](absl::Span<const Element> list) {
+          return std::all_of(list.begin(), list.end(),
+                             [](Element element) { return IsScored(element); });
+        },
+        &output->unscored);
+  });
+  MarkList(output->tokens.entries, output->tokens.logprobs, Output::kTokenLogprobs, SumIsFinite,
+           &output->unscored);
 }
 
 // Clears `finite` for each path that reads a row of hidden states that is not finite. `index` maps
@@ -154,56 +155,29 @@ std::vector<uint8_t> InnerFinite(const PartHidden& part, const std::vector<uint8
   return finite;
 }
 
-void AddDistributions(const DistributionResults& results, Download* download) {
-  for (const at::Tensor& tensor : {results.logprobs, results.entropy, results.min_logit,
-                                   results.max_logit, results.top_ids, results.top_logprobs}) {
-    download->Add(tensor);
-  }
-}
-
-// In the order of AddDistributions. Every path that reads a distribution gets its results.
-TokenOutputs TakeTokens(const DistributionReads& reads, int32_t num_top, Download* download) {
-  std::vector<float> logprobs;
-  std::vector<float> entropy;
-  std::vector<float> min_logit;
-  std::vector<float> max_logit;
-  std::vector<int32_t> top_ids;
-  std::vector<float> top_logprobs;
-  download->Take(&logprobs);
-  download->Take(&entropy);
-  download->Take(&min_logit);
-  download->Take(&max_logit);
-  download->Take(&top_ids);
-  download->Take(&top_logprobs);
-  const auto width = static_cast<size_t>(num_top);
-  TokenOutputs tokens;
-  tokens.entries = reads.entries;
-  tokens.logprobs = Expand(logprobs, reads.entry_target, 1);
-  tokens.entropy = Expand(entropy, reads.entry_distribution, 1);
-  tokens.min_logit = Expand(min_logit, reads.entry_distribution, 1);
-  tokens.max_logit = Expand(max_logit, reads.entry_distribution, 1);
-  tokens.top_ids = Expand(top_ids, reads.entry_distribution, width);
-  tokens.top_logprobs = Expand(top_logprobs, reads.entry_distribution, width);
-  return tokens;
-}
-
-ValueOutputs TakeValues(const ValueReads& reads, Download* download) {
-  std::vector<float> token_values;
-  download->Take(&token_values);
-  ValueOutputs values;
-  values.entries = reads.entries;
-  values.values = Expand(token_values, reads.entry_token, 1);
-  return values;
-}
-
-DistributionOptions OptionsOf(const OutputSelection& outputs) {
-  DistributionOptions options;
-  options.logprobs = outputs.token_logprobs;
-  options.entropy = outputs.entropy;
-  options.vocab_range = outputs.vocab_range;
-  options.top_logprobs = outputs.top_logprobs;
-  options.temperature = outputs.temperature;
-  return options;
+// Takes the list of each output that was asked for, in the order of kLists. Every path that reads a
+// distribution or a token gets its results.
+void TakeLists(const OutputRows& rows, const OutputSelection& outputs, Download* download,
+               PartOutput* output) {
+  const auto index_of = [&rows](ListSource source) -> const std::vector<int32_t>& {
+    switch (source) {
+      case ListSource::kTarget:
+        return rows.distributions->entry_target;
+      case ListSource::kDistribution:
+        return rows.distributions->entry_distribution;
+      case ListSource::kToken:
+        break;
+    }
+    return rows.values->entry_token;
+  };
+  ForEachList([&](const auto& spec) {
+    const int32_t width = AmountOf(outputs, spec.output);
+    if (width > 0) {
+      std::vector<typename std::decay_t<decltype(spec)>::Element> elements;
+      download->Take(&elements);
+      spec.ListIn(*output) = Expand(elements, index_of(spec.source), static_cast<size_t>(width));
+    }
+  });
 }
 
 // The reward head's value of each token, [tokens, 1].
@@ -215,18 +189,43 @@ at::Tensor TokenValues(const RewardHead& head, const at::Tensor& hidden, const V
   return head.Score(hidden.index_select(0, rows.to(hidden.device())));
 }
 
+// Adds what TakeLists takes.
+void AddLists(const ModelHeads& heads, const PartHidden& part, const OutputSelection& outputs,
+              Download* download) {
+  DistributionResults distributions;
+  if (part.rows.distributions.has_value()) {
+    distributions = heads.language_model->Read(part.hidden, *part.rows.distributions, {outputs});
+  }
+  at::Tensor values;
+  if (part.rows.values.has_value()) {
+    values = TokenValues(*heads.reward, part.hidden, *part.rows.values);
+  }
+  const auto* tensor = std::begin(kDistributionTensors);
+  ForEachList([&](const auto& spec) {
+    const at::Tensor& list = spec.kOfDistributions ? distributions.*(*tensor++) : values;
+    if (AmountOf(outputs, spec.output) > 0) {
+      download->Add(list);
+    }
+  });
+}
+
 }  // namespace
 
 absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model) {
   const bool is_decision = model.score_head == ScoreHead::kDecision;
-  if (outputs.scores && (model.num_labels == 0 || is_decision)) {
+  const auto asks_of = [&outputs](OutputHead head) {
+    return std::any_of(kOutputs.begin(), kOutputs.end(), [&](const OutputSpec& spec) {
+      return spec.head == head && AmountOf(outputs, spec.output) != 0;
+    });
+  };
+  if (asks_of(OutputHead::kScoring) && (is_decision || !HasHead(model, OutputHead::kScoring))) {
     return absl::InvalidArgumentError(absl::StrCat(model.name, " has no scoring head",
                                                    is_decision ? " over single candidates" : ""));
   }
-  if (outputs.distributions() && !model.has_lm_head) {
+  if (asks_of(OutputHead::kLanguageModel) && !HasHead(model, OutputHead::kLanguageModel)) {
     return absl::InvalidArgumentError(absl::StrCat(model.name, " has no language-model head"));
   }
-  if (outputs.values && !model.has_value_head) {
+  if (asks_of(OutputHead::kValue) && !HasHead(model, OutputHead::kValue)) {
     return absl::InvalidArgumentError(absl::StrCat(model.name, " has no head of one label"));
   }
   if (outputs.top_logprobs < 0 || outputs.top_logprobs > model.vocab_size) {
@@ -268,14 +267,7 @@ PartOutput ComputeOutputs(const ModelHeads& heads, const PartHidden& part,
        {finite_rows, finite_scores, finite_vectors, scores, raw_endpoints, vectors}) {
     download.Add(tensor);
   }
-  if (part.rows.values.has_value()) {
-    download.Add(TokenValues(*heads.reward, part.hidden, *part.rows.values));
-  }
-  if (part.rows.distributions.has_value()) {
-    AddDistributions(
-        heads.language_model->Read(part.hidden, *part.rows.distributions, OptionsOf(outputs)),
-        &download);
-  }
+  AddLists(heads, part, outputs, &download);
   download.Copy();
 
   PartOutput output;
@@ -285,21 +277,20 @@ PartOutput ComputeOutputs(const ModelHeads& heads, const PartHidden& part,
   output.finite.assign(finite.begin(), finite.begin() + part.num_paths);
   output.unscored.assign(output.finite.size(), 0);
   download.Take(&finite);
-  MarkRows(finite, kScoresOutput, &output.unscored);
+  MarkRows(finite, Output::kScores, &output.unscored);
   download.Take(&finite);
-  MarkRows(finite, kVectorsOutput, &output.unscored);
+  MarkRows(finite, Output::kVectors, &output.unscored);
   download.Take(&output.scores);
   download.Take(&output.endpoints);
   download.Take(&output.vectors);
   if (part.rows.values.has_value()) {
-    output.values = TakeValues(*part.rows.values, &download);
-    MarkLists(output.values.entries, output.values.values, kValuesOutput, AllFinite,
-              &output.unscored);
+    output.values.entries = part.rows.values->entries;
   }
   if (part.rows.distributions.has_value()) {
-    output.tokens = TakeTokens(*part.rows.distributions, outputs.top_logprobs, &download);
-    MarkTokens(output.tokens, &output.unscored);
+    output.tokens.entries = part.rows.distributions->entries;
   }
+  TakeLists(part.rows, outputs, &download, &output);
+  MarkLists(&output);
   return output;
 }
 

@@ -61,9 +61,9 @@ class PartHeadsTest : public ::testing::Test {
 
 OutputSelection Everything() {
   OutputSelection outputs;
-  outputs.vectors = outputs.scores = outputs.token_logprobs = outputs.entropy = true;
-  outputs.vocab_range = outputs.values = true;
-  outputs.top_logprobs = 2;
+  for (const OutputSpec& spec : kOutputs) {
+    Ask(spec.output, 2, &outputs);
+  }
   return outputs;
 }
 
@@ -84,7 +84,8 @@ TEST_F(PartHeadsTest, ATinyTemperatureCostsWhatItDividesAlone) {
   EXPECT_EQ(output.finite, kAllFinite);
   EXPECT_TRUE(output.inner_finite.empty());
   for (const OutputSet unscored : output.unscored) {
-    EXPECT_EQ(unscored, kLogprobsOutput | kEntropyOutput | kTopLogprobsOutput);
+    EXPECT_EQ(unscored, BitOf(Output::kTokenLogprobs) | BitOf(Output::kEntropy) |
+                            BitOf(Output::kTopLogprobs));
   }
 }
 
@@ -100,7 +101,7 @@ TEST_F(PartHeadsTest, AVectorThatOverflowsFloat16CostsTheVector) {
   outputs.vector_type = VectorType::kFloat16;
   const PartOutput output = Compute(outputs, [](const at::Tensor& hidden) { hidden[1][2] = 1e5; });
   EXPECT_EQ(output.finite, kAllFinite);
-  EXPECT_EQ(output.unscored, (Sets{0, kVectorsOutput, 0}));
+  EXPECT_EQ(output.unscored, (Sets{0, BitOf(Output::kVectors), 0}));
 }
 
 TEST_F(PartHeadsTest, AZeroVectorHasNoDirection) {
@@ -110,7 +111,7 @@ TEST_F(PartHeadsTest, AZeroVectorHasNoDirection) {
   outputs.normalize = true;
   const PartOutput output = Compute(outputs, zero);
   EXPECT_EQ(output.finite, kAllFinite);
-  EXPECT_EQ(output.unscored, (Sets{0, 0, kVectorsOutput}));
+  EXPECT_EQ(output.unscored, (Sets{0, 0, BitOf(Output::kVectors)}));
 }
 
 TEST_F(PartHeadsTest, ARewardThatOverflowsCostsTheScoreAndTheValuesThatItStandsAt) {
@@ -123,7 +124,7 @@ TEST_F(PartHeadsTest, ARewardThatOverflowsCostsTheScoreAndTheValuesThatItStandsA
     hidden[0].mul_(10);
   });
   EXPECT_EQ(output.finite, kAllFinite);
-  EXPECT_EQ(output.unscored, (Sets{kScoresOutput | kValuesOutput, 0, 0}));
+  EXPECT_EQ(output.unscored, (Sets{BitOf(Output::kScores) | BitOf(Output::kValues), 0, 0}));
 }
 
 TEST_F(PartHeadsTest, ARerankerThatOverflowsCostsTheScore) {
@@ -134,7 +135,7 @@ TEST_F(PartHeadsTest, ARerankerThatOverflowsCostsTheScore) {
     hidden.mul_(0.5);
     hidden[1].mul_(10);
   });
-  EXPECT_EQ(output.unscored, (Sets{0, kScoresOutput, 0}));
+  EXPECT_EQ(output.unscored, (Sets{0, BitOf(Output::kScores), 0}));
 }
 
 TEST_F(PartHeadsTest, LogitsThatOverflowCostAllThatReadsThem) {
@@ -142,7 +143,8 @@ TEST_F(PartHeadsTest, LogitsThatOverflowCostAllThatReadsThem) {
   const PartOutput output =
       Compute(Everything(), [](const at::Tensor& hidden) { hidden.mul_(10); });
   for (const OutputSet unscored : output.unscored) {
-    EXPECT_EQ(unscored, kLogprobsOutput | kEntropyOutput | kVocabRangeOutput | kTopLogprobsOutput);
+    EXPECT_EQ(unscored, BitOf(Output::kTokenLogprobs) | BitOf(Output::kEntropy) |
+                            BitOf(Output::kVocabRange) | BitOf(Output::kTopLogprobs));
   }
 }
 
@@ -159,7 +161,8 @@ TEST_F(PartHeadsTest, LogprobsWhoseSumOverflowsAreMissing) {
   for (const float logprob : output.tokens.logprobs) {
     EXPECT_TRUE(std::isfinite(logprob));
   }
-  EXPECT_EQ(output.unscored, (Sets{kLogprobsOutput, kLogprobsOutput, kLogprobsOutput}));
+  EXPECT_EQ(output.unscored, (Sets{BitOf(Output::kTokenLogprobs), BitOf(Output::kTokenLogprobs),
+                                   BitOf(Output::kTokenLogprobs)}));
 }
 
 TEST_F(PartHeadsTest, AHiddenStateAtTheEndIsThePaths) {
@@ -185,7 +188,7 @@ TEST_F(PartHeadsTest, AHiddenStateFurtherUpIsToldApartFromAnOverflow) {
       Compute(outputs, [row](const at::Tensor& hidden) { hidden[row][0] = kNan; });
   EXPECT_EQ(output.finite, kAllFinite);
   EXPECT_EQ(output.inner_finite, (std::vector<uint8_t>{1, 0, 1}));
-  EXPECT_EQ(output.unscored, (Sets{0, kLogprobsOutput, 0}));
+  EXPECT_EQ(output.unscored, (Sets{0, BitOf(Output::kTokenLogprobs), 0}));
 
   outputs = OutputSelection();
   outputs.values = true;

@@ -201,13 +201,15 @@ std::vector<OutputSelection> HeadOutputs(const ModelInfo& model) {
     OutputSelection& outputs = heads.emplace_back();
     (model.score_head == ScoreHead::kDecision ? outputs.endpoints : outputs.scores) = true;
   }
-  if (model.has_lm_head) {
-    OutputSelection& outputs = heads.emplace_back();
-    outputs.token_logprobs = outputs.entropy = outputs.vocab_range = true;
-    outputs.top_logprobs = 1;
-  }
-  if (model.has_value_head) {
-    heads.emplace_back().values = true;
+  for (const OutputHead head : {OutputHead::kLanguageModel, OutputHead::kValue}) {
+    if (HasHead(model, head)) {
+      OutputSelection& outputs = heads.emplace_back();
+      for (const OutputSpec& spec : kOutputs) {
+        if (spec.head == head) {
+          Ask(spec.output, 1, &outputs);
+        }
+      }
+    }
   }
   return heads;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -66,7 +65,7 @@ at::Tensor LogitsForTraining(const at::Tensor& hidden, const at::Tensor& weight)
 }
 
 LogitStatsOptions StatsOptionsOf(const DistributionOptions& options) {
-  return {options.logprobs || options.top_logprobs > 0, options.entropy, options.vocab_range,
+  return {options.token_logprobs || options.top_logprobs > 0, options.entropy, options.vocab_range,
           options.temperature};
 }
 
@@ -77,7 +76,7 @@ DistributionResults ReadLogits(const at::Tensor& logits, const LogitReader& read
   results.entropy = stats.entropy;
   results.min_logit = stats.min_logit;
   results.max_logit = stats.max_logit;
-  if (options.logprobs) {
+  if (options.token_logprobs) {
     const at::Tensor places = targets.rows.mul(logits.size(1)).add_(targets.tokens);
     results.logprobs = logits.view(-1)
                            .index_select(0, places)
@@ -104,22 +103,17 @@ DistributionResults ReadProduct(const at::Tensor& hidden, const at::Tensor& weig
   results.entropy = stats.entropy;
   results.min_logit = stats.min_logit;
   results.max_logit = stats.max_logit;
-  if (options.logprobs) {
+  if (options.token_logprobs) {
     results.logprobs = target_logits.div_(options.temperature)
                            .sub_(stats.log_sum_exp.index_select(0, targets.rows));
   }
   return results;
 }
 
-constexpr at::Tensor DistributionResults::*kResults[] = {
-    &DistributionResults::logprobs,  &DistributionResults::entropy,
-    &DistributionResults::min_logit, &DistributionResults::max_logit,
-    &DistributionResults::top_ids,   &DistributionResults::top_logprobs};
-
 // The results of several chunks, or of one, as one.
 DistributionResults Join(const std::vector<DistributionResults>& chunks) {
   DistributionResults joined;
-  for (const auto member : kResults) {
+  for (const auto member : kDistributionTensors) {
     std::vector<at::Tensor> parts;
     for (const DistributionResults& chunk : chunks) {
       if ((chunk.*member).defined()) {
@@ -142,7 +136,7 @@ DistributionResults ReadForTraining(const at::Tensor& hidden, const at::Tensor& 
         const DistributionResults results =
             ReadLogits(LogitsForTraining(inputs[0], inputs[1]), reader, targets, options);
         std::vector<at::Tensor> outputs;
-        for (const auto member : kResults) {
+        for (const auto member : kDistributionTensors) {
           if ((results.*member).defined()) {
             outputs.push_back(results.*member);
           }
@@ -150,15 +144,15 @@ DistributionResults ReadForTraining(const at::Tensor& hidden, const at::Tensor& 
         return outputs;
       },
       {hidden, weight});
-  const bool asked[] = {options.logprobs,    options.entropy,          options.vocab_range,
-                        options.vocab_range, options.top_logprobs > 0, options.top_logprobs > 0};
   DistributionResults results;
+  size_t list = 0;
   size_t next = 0;
-  for (size_t i = 0; i < std::size(kResults); ++i) {
-    if (asked[i]) {
-      results.*kResults[i] = defined[next++];
+  ForEachDistributionList([&](const auto& spec) {
+    const auto member = kDistributionTensors[list++];
+    if (AmountOf(options, spec.output) > 0) {
+      results.*member = defined[next++];
     }
-  }
+  });
   return results;
 }
 

@@ -6,19 +6,17 @@
 #define CORE_SCORING_TOKEN_LOGPROBS_H_
 
 #include <cstdint>
+#include <iterator>
 
 #include "ATen/core/Tensor.h"
 #include "core/ops/logit_ops.h"
 #include "core/scoring/output_rows.h"
+#include "core/tree/outputs.h"
 
 namespace canopy {
 
-struct DistributionOptions {
-  bool logprobs = false;
-  bool entropy = false;
-  bool vocab_range = false;
-  int32_t top_logprobs = 0;  // 0 = none; at most the vocabulary
-  float temperature = 1;     // of all but vocab_range; > 0
+// Outputs that need another head are ignored. top_logprobs is at most the vocabulary.
+struct DistributionOptions : OutputSelection {
   // What the logits of a chunk and all that is made of them may take; a chunk has at least one row.
   // Leaves room below 1 GiB for the library's own scratch memory.
   int64_t workspace_bytes = int64_t{768} << 20;
@@ -33,6 +31,14 @@ struct DistributionResults {
   at::Tensor top_ids;       // [distributions, k] int32, best first; ties to the lower id
   at::Tensor top_logprobs;  // [distributions, k] float32
 };
+
+// The tensor of each list of TokenOutputs, in the order of kLists.
+inline constexpr at::Tensor DistributionResults::*kDistributionTensors[] = {
+    &DistributionResults::logprobs,  &DistributionResults::entropy,
+    &DistributionResults::min_logit, &DistributionResults::max_logit,
+    &DistributionResults::top_ids,   &DistributionResults::top_logprobs,
+};
+static_assert(std::size(kDistributionTensors) == kNumDistributionLists);
 
 // Immutable.
 class LanguageModelHead {

@@ -44,7 +44,7 @@ DistributionReads SomeReads() {
 
 DistributionOptions All(float temperature, int32_t top) {
   DistributionOptions options;
-  options.logprobs = options.entropy = options.vocab_range = true;
+  options.token_logprobs = options.entropy = options.vocab_range = true;
   options.top_logprobs = top;
   options.temperature = temperature;
   return options;
@@ -135,7 +135,7 @@ TEST(LanguageModelHeadTest, WideningInStepsKeepsTheOrderOfWords) {
   reads.target_offsets = {0, 3};
   reads.targets = {0, 32'768, kWords - 1};
   DistributionOptions options;
-  options.logprobs = true;
+  options.token_logprobs = true;
   const DistributionResults results = LanguageModelHead(weight).Read(hidden, reads, options);
   const std::vector<double> logprobs = OracleLogprobs(OracleLogits(hidden[0], weight), 1);
   for (int64_t target = 0; target < 3; ++target) {

@@ -1,10 +1,15 @@
 #include "server/wire/output_checks.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "core/engine/types.h"
+#include "core/tree/outputs.h"
 #include "core/tree/path_batch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -34,6 +39,14 @@ PathBatch Batch(int num_paths, int prefix_tokens) {
   return batch;
 }
 
+OutputsFields Asking(std::initializer_list<Output> outputs) {
+  OutputsFields fields;
+  for (const Output output : outputs) {
+    fields.amounts[static_cast<size_t>(output)] = 1;
+  }
+  return fields;
+}
+
 TEST(OutputChecksTest, HeadsFollowTheModel) {
   EXPECT_THAT(HeadNames(Model(0, false)), ElementsAre("vectors"));
   EXPECT_THAT(HeadNames(Model(1, false)), ElementsAre("vectors", "reward", "values"));
@@ -43,8 +56,7 @@ TEST(OutputChecksTest, HeadsFollowTheModel) {
 }
 
 TEST(OutputChecksTest, SaysWhyALanguageModelHasNoHead) {
-  OutputsFields outputs;
-  outputs.token_logprobs = outputs.scores = true;
+  const OutputsFields outputs = Asking({Output::kTokenLogprobs, Output::kScores});
   ModelInfo model = Model(0, false);
   model.lm_head_reason = "its folder holds no lm_head.weight";
   const std::string message(CheckHeads(outputs, model).message());
@@ -54,18 +66,15 @@ TEST(OutputChecksTest, SaysWhyALanguageModelHasNoHead) {
 }
 
 TEST(OutputChecksTest, EveryOutputWithoutItsHeadIsNamed) {
+  EXPECT_TRUE(CheckHeads(Asking({Output::kVectors}), Model(0, false)).ok());
   OutputsFields outputs;
-  outputs.vectors = true;
-  EXPECT_TRUE(CheckHeads(outputs, Model(0, false)).ok());
-  outputs.scores = outputs.token_logprobs = outputs.entropy = outputs.vocab_range = true;
-  outputs.values = outputs.probabilities = true;
-  outputs.top_logprobs = 1;
+  outputs.amounts.fill(1);
   EXPECT_TRUE(CheckHeads(outputs, Model(1, true)).ok());
   const absl::Status status = CheckHeads(outputs, Model(0, false));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  for (const char* field : {"scores", "probabilities", "token_logprobs", "entropy", "vocab_range",
-                            "values", "top_logprobs"}) {
-    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string("outputs.") + field + ": "));
+  for (const OutputSpec& spec : kOutputs) {
+    const std::string place = absl::StrCat("outputs.", spec.name, ": ");
+    EXPECT_EQ(absl::StrContains(status.message(), place), spec.head != OutputHead::kNone) << place;
   }
   EXPECT_THAT(
       std::string(CheckHeads(outputs, Model(2, true)).message()),
@@ -98,14 +107,29 @@ TEST(OutputChecksTest, OutputsShareTheRoom) {
   outputs.vectors = true;
   const PathBatch most = Batch(7'168, 1);
   EXPECT_TRUE(CheckAnswerSize(outputs, model, most).ok()) << "exactly all of it";
-  for (const auto& add : std::vector<void (*)(OutputSelection*)>{
-           [](auto* o) { o->token_logprobs = true; }, [](auto* o) { o->entropy = true; },
-           [](auto* o) { o->vocab_range = true; }, [](auto* o) { o->values = true; },
-           [](auto* o) { o->top_logprobs = 1; }}) {
+  for (const OutputSpec& spec : kOutputs) {
+    if (spec.unit == OutputUnit::kCandidate) {
+      continue;
+    }
     OutputSelection more = outputs;
-    add(&more);
+    Ask(spec.output, 1, &more);
     EXPECT_THAT(std::string(CheckAnswerSize(more, model, most).message()),
-                HasSubstr("outputs.vectors: "));
+                HasSubstr("outputs.vectors: "))
+        << spec.name;
+  }
+}
+
+TEST(OutputChecksTest, NamesAreThoseOfTheOutputsThatAreComputed) {
+  OutputSelection outputs;
+  EXPECT_TRUE(OutputNames(outputs).empty());
+  for (const OutputSpec& spec : kOutputs) {
+    Ask(spec.output, 1, &outputs);
+  }
+  for (const OutputSpec& spec : kOutputs) {
+    const std::vector<std::string> names = OutputNames(outputs);
+    EXPECT_EQ(std::count(names.begin(), names.end(), spec.name),
+              spec.output == Output::kProbabilities ? 0 : 1)
+        << spec.name;
   }
 }
 

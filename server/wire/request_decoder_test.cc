@@ -264,16 +264,18 @@ void ExpectSameHead(const v1::ScoreRequest& expected, const RequestHead& head) {
   EXPECT_EQ(head.priority, expected.priority());
   EXPECT_EQ(head.min_model_version, expected.min_model_version());
   const v1::Outputs& outputs = expected.outputs();
-  EXPECT_EQ(head.outputs.vectors, outputs.vectors());
+  for (const OutputSpec& spec : kOutputs) {
+    const auto* field = v1::Outputs::descriptor()->FindFieldByName(std::string(spec.name));
+    ASSERT_NE(field, nullptr) << spec.name;
+    const auto* reflection = v1::Outputs::GetReflection();
+    EXPECT_EQ(head.outputs.amount(spec.output),
+              field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_BOOL
+                  ? static_cast<uint32_t>(reflection->GetBool(outputs, field))
+                  : reflection->GetUInt32(outputs, field))
+        << spec.name;
+  }
   EXPECT_EQ(head.outputs.vector_dtype, outputs.vector_dtype());
   EXPECT_EQ(head.outputs.normalize, outputs.normalize());
-  EXPECT_EQ(head.outputs.scores, outputs.scores());
-  EXPECT_EQ(head.outputs.probabilities, outputs.probabilities());
-  EXPECT_EQ(head.outputs.token_logprobs, outputs.token_logprobs());
-  EXPECT_EQ(head.outputs.entropy, outputs.entropy());
-  EXPECT_EQ(head.outputs.vocab_range, outputs.vocab_range());
-  EXPECT_EQ(head.outputs.values, outputs.values());
-  EXPECT_EQ(head.outputs.top_logprobs, outputs.top_logprobs());
   EXPECT_EQ(head.outputs.scope, outputs.scope());
   ASSERT_EQ(head.outputs.temperature.has_value(), outputs.has_temperature());
   if (outputs.has_temperature() && !std::isnan(outputs.temperature())) {

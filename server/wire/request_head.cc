@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
@@ -41,45 +42,46 @@ void NoteUnknown(uint32_t number, uint32_t* unknown_field) {
   }
 }
 
-// Where a varint field of Outputs goes; false = it is none of Outputs' varint fields.
+// Finds the output that the field of Outputs with this number asks for; null = none.
+const OutputSpec* FindOutput(uint32_t number) {
+  static const auto* const by_number = [] {
+    auto* specs = new std::vector<const OutputSpec*>();
+    for (const OutputSpec& spec : kOutputs) {
+      const auto* field = Outputs::descriptor()->FindFieldByName(std::string(spec.name));
+      if (field != nullptr) {
+        const auto place = static_cast<size_t>(field->number());
+        specs->resize(std::max(specs->size(), place + 1));
+        (*specs)[place] = &spec;
+      }
+    }
+    return specs;
+  }();
+  return number < by_number->size() ? (*by_number)[number] : nullptr;
+}
+
+// Sets the varint field of Outputs with this number. Returns false if Outputs has no such field.
 bool SetOutput(uint32_t number, uint64_t varint, OutputsFields* outputs) {
   switch (number) {
-    case Outputs::kVectorsFieldNumber:
-      outputs->vectors = varint != 0;
-      return true;
     case Outputs::kVectorDtypeFieldNumber:
       outputs->vector_dtype = ToEnum(varint);
       return true;
     case Outputs::kNormalizeFieldNumber:
       outputs->normalize = varint != 0;
       return true;
-    case Outputs::kScoresFieldNumber:
-      outputs->scores = varint != 0;
-      return true;
-    case Outputs::kProbabilitiesFieldNumber:
-      outputs->probabilities = varint != 0;
-      return true;
-    case Outputs::kTokenLogprobsFieldNumber:
-      outputs->token_logprobs = varint != 0;
-      return true;
-    case Outputs::kEntropyFieldNumber:
-      outputs->entropy = varint != 0;
-      return true;
-    case Outputs::kVocabRangeFieldNumber:
-      outputs->vocab_range = varint != 0;
-      return true;
-    case Outputs::kValuesFieldNumber:
-      outputs->values = varint != 0;
-      return true;
-    case Outputs::kTopLogprobsFieldNumber:
-      outputs->top_logprobs = static_cast<uint32_t>(varint);
-      return true;
     case Outputs::kScopeFieldNumber:
       outputs->scope = ToEnum(varint);
       return true;
     default:
-      return false;
+      break;
   }
+  const OutputSpec* spec = FindOutput(number);
+  if (spec == nullptr) {
+    return false;
+  }
+  const bool is_count = spec->count != nullptr;
+  outputs->amounts[static_cast<size_t>(spec->output)] =
+      is_count ? static_cast<uint32_t>(varint) : static_cast<uint32_t>(varint != 0);
+  return true;
 }
 
 // Adds the number of tokens in one TokenIds, whichever form they have; a cut-off last varint is not

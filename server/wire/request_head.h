@@ -3,30 +3,29 @@
 #ifndef SERVER_WIRE_REQUEST_HEAD_H_
 #define SERVER_WIRE_REQUEST_HEAD_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/tree/outputs.h"
 #include "server/wire/wire_reader.h"
 
 namespace canopy::server {
 
 // canopy.v1.Outputs as sent. Enums may hold unknown values.
 struct OutputsFields {
-  bool vectors = false;
+  std::array<uint32_t, kNumOutputs> amounts = {};  // by Output; of a flag 0 or 1
   int32_t vector_dtype = 0;
   bool normalize = false;
-  bool scores = false;
-  bool probabilities = false;
-  bool token_logprobs = false;
-  bool entropy = false;
-  bool vocab_range = false;
-  bool values = false;
-  uint32_t top_logprobs = 0;
   int32_t scope = 0;
   std::optional<float> temperature;
   uint32_t unknown_field = 0;  // number of the first one; 0 = none
+
+  uint32_t amount(Output output) const { return amounts[static_cast<size_t>(output)]; }
+  bool asks(Output output) const { return amount(output) != 0; }
 };
 
 // canopy.v1.Routing as sent. Enums may hold unknown values.

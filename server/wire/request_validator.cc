@@ -52,9 +52,9 @@ void CheckEnum(std::string field, int32_t value, bool known, Violations* violati
 void CheckOutputs(const OutputsFields& outputs, Violations* violations) {
   CheckEnum("outputs.vector_dtype", outputs.vector_dtype, v1::DType_IsValid(outputs.vector_dtype),
             violations);
-  if (outputs.top_logprobs > kMaxTopLogprobs) {
-    violations->Add("outputs.top_logprobs",
-                    absl::StrCat(outputs.top_logprobs, " exceeds the limit ", kMaxTopLogprobs));
+  if (outputs.amount(Output::kTopLogprobs) > kMaxTopLogprobs) {
+    violations->Add("outputs.top_logprobs", absl::StrCat(outputs.amount(Output::kTopLogprobs),
+                                                         " exceeds the limit ", kMaxTopLogprobs));
   }
   CheckEnum("outputs.scope", outputs.scope, v1::Scope_IsValid(outputs.scope), violations);
   // Written so that NaN fails.
@@ -99,20 +99,19 @@ VectorType ToVectorType(int32_t dtype) {
 
 OutputSelection SelectOutputs(const OutputsFields& outputs, const ModelInfo& model) {
   OutputSelection selection;
-  selection.vectors = outputs.vectors;
   selection.vector_type = ToVectorType(outputs.vector_dtype);
   selection.normalize = outputs.normalize;
-  selection.scores = outputs.scores || outputs.probabilities;
-  selection.token_logprobs = outputs.token_logprobs;
-  selection.entropy = outputs.entropy;
-  selection.vocab_range = outputs.vocab_range;
-  // A smaller vocabulary has no more tokens to list.
-  selection.top_logprobs =
-      static_cast<int32_t>(std::min<int64_t>(outputs.top_logprobs, model.vocab_size));
-  selection.values = outputs.values;
   selection.scope = outputs.scope == v1::SCOPE_PATH ? TokenScope::kPath : TokenScope::kCandidate;
   selection.temperature = outputs.temperature.value_or(1);
-  if (!selection.vectors && !selection.scores && !selection.values && !selection.distributions()) {
+  for (const OutputSpec& spec : kOutputs) {
+    if (outputs.asks(spec.output)) {
+      // A smaller vocabulary has no more tokens to list.
+      Ask(spec.computed,
+          static_cast<int32_t>(std::min<int64_t>(outputs.amount(spec.output), model.vocab_size)),
+          &selection);
+    }
+  }
+  if (AskedOutputs(selection) == 0) {
     selection.scores = model.num_labels > 0;
     selection.vectors = model.num_labels == 0;
   }

@@ -1,9 +1,12 @@
 #include "server/wire/response_encoder.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -11,10 +14,13 @@
 #include "absl/types/span.h"
 #include "canopy/v1/scorer.pb.h"
 #include "core/engine/decision.h"
+#include "core/tree/outputs.h"
 #include "core/tree/path_batch.h"
 #include "google/protobuf/arena.h"
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/message.h"
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/slice.h"
 #include "server/wire/kind_rules.h"
@@ -47,12 +53,39 @@ void SetScores(const ScoreResult& result, int32_t path, v1::CandidateResult* can
   }
 }
 
-// Appends the entries of `path` in `list`, which has one for each scored token or is empty.
-void AddEntries(const TokenEntries& entries, const std::vector<float>& list, int32_t path,
-                google::protobuf::RepeatedField<float>* field) {
-  if (!list.empty()) {
-    field->Add(list.begin() + entries.offsets[path], list.begin() + entries.offsets[path + 1]);
+// The fields of CandidateResult that hold the lists of kLists, in their order; null for a list that
+// code of its own encodes.
+using ListFields =
+    std::array<const google::protobuf::FieldDescriptor*, std::tuple_size_v<decltype(kLists)>>;
+
+const ListFields& FieldsOfLists() {
+  static const ListFields all = [] {
+    ListFields fields = {};
+    size_t next = 0;
+    ForEachList([&](const auto& spec) {
+      fields[next++] = v1::CandidateResult::descriptor()->FindFieldByName(std::string(spec.field));
+    });
+    return fields;
+  }();
+  return all;
+}
+
+// Appends the entries of `path` in `list`, which has one for each token or is empty. Integers are
+// uint32 on the wire.
+template <typename T>
+void AddEntries(const TokenEntries& entries, const std::vector<T>& list, int32_t path,
+                const google::protobuf::FieldDescriptor* field, v1::CandidateResult* candidate) {
+  if (list.empty()) {
+    return;
   }
+  using Number = std::conditional_t<std::is_same_v<T, float>, float, uint32_t>;
+  // The function that protobuf recommends instead makes a virtual call for each number.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  google::protobuf::RepeatedField<Number>* numbers =
+      v1::CandidateResult::GetReflection()->MutableRepeatedField<Number>(candidate, field);
+#pragma GCC diagnostic pop
+  numbers->Add(list.begin() + entries.offsets[path], list.begin() + entries.offsets[path + 1]);
 }
 
 void AddTopLogprobs(const TokenOutputs& tokens, int32_t path, v1::CandidateResult* candidate) {
@@ -72,58 +105,43 @@ void AddTopLogprobs(const TokenOutputs& tokens, int32_t path, v1::CandidateResul
 
 // The per-token lists that the path does not lack.
 void SetTokens(const ScoreResult& result, int32_t path, v1::CandidateResult* candidate) {
-  const TokenOutputs& tokens = result.tokens;
-  const auto has = [unscored = result.unscored[path]](OutputSet output) {
-    return (unscored & output) == 0;
-  };
-  if (!tokens.entries.offsets.empty()) {
-    candidate->set_first_scored_token(static_cast<uint64_t>(tokens.entries.first_token[path]));
-    if (has(kLogprobsOutput)) {
-      AddEntries(tokens.entries, tokens.logprobs, path, candidate->mutable_token_logprobs());
+  const OutputSet unscored = result.unscored[path];
+  if (!result.tokens.entries.offsets.empty()) {
+    candidate->set_first_scored_token(
+        static_cast<uint64_t>(result.tokens.entries.first_token[path]));
+  }
+  auto next = FieldsOfLists().begin();
+  ForEachList([&](const auto& spec) {
+    const google::protobuf::FieldDescriptor* field = *next++;
+    if (field != nullptr && (unscored & BitOf(spec.output)) == 0) {
+      AddEntries(spec.EntriesIn(result), spec.ListIn(result), path, field, candidate);
     }
-    if (has(kEntropyOutput)) {
-      AddEntries(tokens.entries, tokens.entropy, path, candidate->mutable_entropy());
-    }
-    if (has(kVocabRangeOutput)) {
-      AddEntries(tokens.entries, tokens.min_logit, path, candidate->mutable_min_logit());
-      AddEntries(tokens.entries, tokens.max_logit, path, candidate->mutable_max_logit());
-    }
-    if (has(kTopLogprobsOutput)) {
-      AddTopLogprobs(tokens, path, candidate);
-    }
+  });
+  if ((unscored & BitOf(Output::kTopLogprobs)) == 0) {
+    AddTopLogprobs(result.tokens, path, candidate);
   }
   if (!candidate->token_logprobs().empty()) {
     // In double, so that the sum of a long path is as good as its terms.
     candidate->set_sum_logprob(static_cast<float>(std::accumulate(
         candidate->token_logprobs().begin(), candidate->token_logprobs().end(), 0.0)));
   }
-  if (has(kValuesOutput)) {
-    AddEntries(result.values.entries, result.values.values, path, candidate->mutable_values());
-  }
+}
+
+// Returns false for scores that were computed for the probabilities alone.
+bool AnswersScores(const OutputsFields& outputs) {
+  return outputs.asks(Output::kScores) || !outputs.asks(Output::kProbabilities);
 }
 
 // Names what the path lacks, in the order of Outputs' fields.
 void SetUnscored(const OutputsFields& outputs, OutputSet unscored, v1::CandidateResult* candidate) {
-  // Scores may have been computed for the probabilities alone.
-  const bool names_scores = outputs.scores || !outputs.probabilities;
-  const struct {
-    const char* name;
-    OutputSet output;
-    bool asked;
-  } fields[] = {
-      {"vectors", kVectorsOutput, true},
-      {"scores", kScoresOutput, names_scores},
-      {"probabilities", kScoresOutput, outputs.probabilities},
-      {"token_logprobs", kLogprobsOutput, true},
-      {"entropy", kEntropyOutput, true},
-      {"vocab_range", kVocabRangeOutput, true},
-      {"values", kValuesOutput, true},
-      {"top_logprobs", kTopLogprobsOutput, true},
-  };
   candidate->set_unscored_reason("non_finite");
-  for (const auto& field : fields) {
-    if (field.asked && (unscored & field.output) != 0) {
-      candidate->add_unscored_outputs(field.name);
+  for (const OutputSpec& spec : kOutputs) {
+    const bool is_derived = spec.computed != spec.output;
+    const bool is_answered = is_derived                       ? outputs.asks(spec.output)
+                             : spec.output == Output::kScores ? AnswersScores(outputs)
+                                                              : true;
+    if (is_answered && (unscored & BitOf(spec.computed)) != 0) {
+      candidate->add_unscored_outputs(std::string(spec.name));
     }
   }
 }
@@ -162,8 +180,7 @@ void FillResults(const EncodeInput& input, const ScoreResult& result, v1::ScoreR
   const PathBatch& batch = *input.request.job.batch;
   const DecodedQuestions& questions = input.request.questions;
   const OutputsFields& outputs = input.request.head.outputs;
-  // Scores may have been computed for the probabilities alone.
-  const bool has_scores = !result.scores.empty() && (outputs.scores || !outputs.probabilities);
+  const bool has_scores = !result.scores.empty() && AnswersScores(outputs);
   response->mutable_results()->Reserve(batch.num_questions());
   for (int32_t question = 0; question < batch.num_questions(); ++question) {
     v1::QuestionResult* entry = response->add_results();
@@ -179,12 +196,12 @@ void FillResults(const EncodeInput& input, const ScoreResult& result, v1::ScoreR
       if (result.finite[path] == 0) {
         continue;
       }
-      if (has_scores && (result.unscored[path] & kScoresOutput) == 0) {
+      if (has_scores && (result.unscored[path] & BitOf(Output::kScores)) == 0) {
         SetScores(result, path, candidate);
       }
       SetTokens(result, path, candidate);
     }
-    if (outputs.probabilities) {
+    if (outputs.asks(Output::kProbabilities)) {
       const int32_t begin = batch.question_offsets[question];
       SetDecision(ToQuestionKind(questions.kinds[question]), result.model->temperatures,
                   absl::MakeConstSpan(result.scores).subspan(begin, end - begin), entry);

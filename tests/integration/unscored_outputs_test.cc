@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/answer_check.h"
+#include "core/tree/outputs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/metrics_page.h"
@@ -15,12 +16,21 @@
 namespace canopy::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 constexpr uint32_t kPoison = 500;
 constexpr int64_t kHidden = 8;
+
+// Sets the field of an output; `count` where it is a number.
+void AskFor(const OutputSpec& spec, uint32_t count, v1::Outputs* outputs) {
+  const auto* field = v1::Outputs::descriptor()->FindFieldByName(std::string(spec.name));
+  if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_BOOL) {
+    outputs->GetReflection()->SetBool(outputs, field, true);
+  } else {
+    outputs->GetReflection()->SetUInt32(outputs, field, count);
+  }
+}
 
 // Everything of two questions, the second candidate of the first with the token kPoison.
 v1::ScoreRequest EverythingRequest() {
@@ -28,15 +38,9 @@ v1::ScoreRequest EverythingRequest() {
   request.set_model("language");
   AddQuestion(&request, {1, 2}, {{3, 4}, {kPoison, 4}, {5}});
   AddQuestion(&request, {7}, {{8, 9}, {9, 8}});
-  v1::Outputs& outputs = *request.mutable_outputs();
-  outputs.set_vectors(true);
-  outputs.set_scores(true);
-  outputs.set_probabilities(true);
-  outputs.set_token_logprobs(true);
-  outputs.set_entropy(true);
-  outputs.set_vocab_range(true);
-  outputs.set_values(true);
-  outputs.set_top_logprobs(2);
+  for (const OutputSpec& spec : kOutputs) {
+    AskFor(spec, 2, request.mutable_outputs());
+  }
   request.mutable_routing()->set_backend(v1::BACKEND_DENSE);
   return request;
 }
@@ -49,23 +53,24 @@ v1::ScoreResponse MustScore(TestServer& server, const v1::ScoreRequest& request)
   return response;
 }
 
+// The fields of CandidateResult that hold an output: as a rule the one of its name.
+std::vector<std::string> FieldsOf(const std::string& output) {
+  if (output == "vectors" || output == "probabilities") {
+    return {};  // Vectors stand elsewhere; without a score the whole question has no probabilities.
+  }
+  return output == "scores"           ? std::vector<std::string>{"score"}
+         : output == "token_logprobs" ? std::vector<std::string>{"token_logprobs", "sum_logprob"}
+         : output == "vocab_range"    ? std::vector<std::string>{"min_logit", "max_logit"}
+                                      : std::vector<std::string>{output};
+}
+
 // What `right` has, without the outputs of `names`.
 v1::CandidateResult Without(v1::CandidateResult right, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    if (name == "scores") {
-      right.clear_score();
-    } else if (name == "token_logprobs") {
-      right.clear_token_logprobs();
-      right.clear_sum_logprob();
-    } else if (name == "entropy") {
-      right.clear_entropy();
-    } else if (name == "vocab_range") {
-      right.clear_min_logit();
-      right.clear_max_logit();
-    } else if (name == "values") {
-      right.clear_values();
-    } else if (name == "top_logprobs") {
-      right.clear_top_logprobs();
+    for (const std::string& field : FieldsOf(name)) {
+      const auto* descriptor = v1::CandidateResult::descriptor()->FindFieldByName(field);
+      EXPECT_NE(descriptor, nullptr) << field;
+      right.GetReflection()->ClearField(&right, descriptor);
     }
     right.add_unscored_outputs(name);
   }
@@ -95,7 +100,7 @@ TEST_P(UnscoredOutputTest, IsAllThatItsCandidateLacks) {
   EXPECT_EQ(server.controls().forwards(), 2);
   EXPECT_EQ(response.stats().reason(), right.stats().reason());
   EXPECT_EQ(response.stats().computed_tokens(), right.stats().computed_tokens());
-  if (GetParam().output == kScoresOutput) {
+  if (GetParam().output == BitOf(Output::kScores)) {
     // The shares of a question with an unknown score are unknown.
     v1::QuestionResult& question = *right.mutable_results(0);
     EXPECT_THAT(response.results(0).distribution(), IsEmpty());
@@ -110,21 +115,30 @@ TEST_P(UnscoredOutputTest, IsAllThatItsCandidateLacks) {
     EXPECT_EQ(response.results(q).DebugString(), right.results(q).DebugString());
   }
   for (size_t row = 0; row < 5; ++row) {
-    const bool lacks = row == 1 && GetParam().output == kVectorsOutput;
+    const bool lacks = row == 1 && GetParam().output == BitOf(Output::kVectors);
     EXPECT_EQ(Row(response, row) == Row(right, row), !lacks) << row;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EachOutput, UnscoredOutputTest,
-                         ::testing::Values(OutputCase{kVectorsOutput, {"vectors"}},
-                                           OutputCase{kScoresOutput, {"scores", "probabilities"}},
-                                           OutputCase{kLogprobsOutput, {"token_logprobs"}},
-                                           OutputCase{kEntropyOutput, {"entropy"}},
-                                           OutputCase{kVocabRangeOutput, {"vocab_range"}},
-                                           OutputCase{kValuesOutput, {"values"}},
-                                           OutputCase{kTopLogprobsOutput, {"top_logprobs"}},
-                                           OutputCase{kEntropyOutput | kValuesOutput,
-                                                      {"entropy", "values"}}),
+// Every output that is computed, and two at once.
+std::vector<OutputCase> Cases() {
+  std::vector<OutputCase> cases = {
+      {BitOf(Output::kEntropy) | BitOf(Output::kValues), {"entropy", "values"}}};
+  for (const OutputSpec& computed : kOutputs) {
+    OutputCase& each = cases.emplace_back(OutputCase{BitOf(computed.output), {}});
+    for (const OutputSpec& spec : kOutputs) {
+      if (spec.computed == computed.output) {
+        each.names.emplace_back(spec.name);
+      }
+    }
+    if (each.names.empty()) {
+      cases.pop_back();
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(EachOutput, UnscoredOutputTest, ::testing::ValuesIn(Cases()),
                          [](const auto& info) {
                            std::string name;
                            for (const std::string& field : info.param.names) {
@@ -139,15 +153,17 @@ TEST(UnscoredTest, APathWithoutAFiniteHiddenStateNamesAllThatWasAskedFor) {
   server.controls().PoisonToken(kPoison);
   const v1::ScoreResponse response = MustScore(server, EverythingRequest());
   EXPECT_EQ(response.stats().reason(), "non_finite_rerun");
-  EXPECT_THAT(response.results(0).candidates(1).unscored_outputs(),
-              ElementsAre("vectors", "scores", "probabilities", "token_logprobs", "entropy",
-                          "vocab_range", "values", "top_logprobs"));
+  std::vector<std::string> names;
+  for (const OutputSpec& spec : kOutputs) {
+    names.emplace_back(spec.name);
+  }
+  EXPECT_THAT(response.results(0).candidates(1).unscored_outputs(), ElementsAreArray(names));
   EXPECT_THAT(response.results(0).candidates(0).unscored_outputs(), IsEmpty());
 }
 
 TEST(UnscoredTest, OutputsThatAreNotAskedForAreNotNamed) {
   TestServer server;
-  server.controls().PoisonOutputs(kPoison, kScoresOutput | kEntropyOutput);
+  server.controls().PoisonOutputs(kPoison, BitOf(Output::kScores) | BitOf(Output::kEntropy));
   for (const auto& [scores, probabilities, names] :
        std::vector<std::tuple<bool, bool, std::vector<std::string>>>{
            {false, false, {"scores"}},
@@ -167,7 +183,7 @@ TEST(UnscoredTest, TheMetricCountsCandidatesThatLackAnOutput) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
   TestServer server(options);
-  server.controls().PoisonOutputs(kPoison, kEntropyOutput | kValuesOutput);
+  server.controls().PoisonOutputs(kPoison, BitOf(Output::kEntropy) | BitOf(Output::kValues));
   MustScore(server, EverythingRequest());
   EXPECT_EQ(MetricValue(Scrape(server.server().metrics_address()), "canopy_unscored_paths_total"),
             1);

@@ -265,42 +265,32 @@ void SpoilRow(size_t path, size_t num_paths, std::vector<float>* list) {
   }
 }
 
-void SpoilEntries(const TokenEntries& entries, size_t path, std::vector<float>* list) {
+template <typename T>
+void SpoilEntries(const TokenEntries& entries, size_t path, std::vector<T>* list) {
   if (!list->empty() && entries.offsets[path + 1] > entries.offsets[path]) {
     const size_t width = list->size() / static_cast<size_t>(entries.size());
-    (*list)[static_cast<size_t>(entries.offsets[path + 1]) * width - 1] = kNan;
+    (*list)[static_cast<size_t>(entries.offsets[path + 1]) * width - 1] = kUnscored<T>;
   }
 }
 
 // Puts a NaN into each output that a path lacks, as the overflow does that it stands for.
 void SpoilOutputs(PartOutput* output) {
   const size_t num_paths = output->finite.size();
-  TokenOutputs& tokens = output->tokens;
   for (size_t path = 0; path < num_paths; ++path) {
     const OutputSet unscored = output->unscored[path];
-    if ((unscored & kScoresOutput) != 0) {
+    if ((unscored & BitOf(Output::kScores)) != 0) {
       SpoilRow(path, num_paths, &output->scores);
     }
-    if ((unscored & kVectorsOutput) != 0) {
+    if ((unscored & BitOf(Output::kVectors)) != 0) {
       // All bits set are a NaN in each type.
       const size_t row_bytes = output->vectors.size() / num_paths;
       output->vectors.replace(path * row_bytes, row_bytes, row_bytes, '\xff');
     }
-    if ((unscored & kLogprobsOutput) != 0) {
-      SpoilEntries(tokens.entries, path, &tokens.logprobs);
-    }
-    if ((unscored & kEntropyOutput) != 0) {
-      SpoilEntries(tokens.entries, path, &tokens.entropy);
-    }
-    if ((unscored & kVocabRangeOutput) != 0) {
-      SpoilEntries(tokens.entries, path, &tokens.max_logit);
-    }
-    if ((unscored & kTopLogprobsOutput) != 0) {
-      SpoilEntries(tokens.entries, path, &tokens.top_logprobs);
-    }
-    if ((unscored & kValuesOutput) != 0) {
-      SpoilEntries(output->values.entries, path, &output->values.values);
-    }
+    ForEachList([&](const auto& spec) {
+      if ((unscored & BitOf(spec.output)) != 0) {
+        SpoilEntries(spec.EntriesIn(*output), path, &spec.ListIn(*output));
+      }
+    });
   }
 }
 

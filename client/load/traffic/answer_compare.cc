@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "client/output_fields.h"
 #include "client/tensor.h"
 
 namespace canopy::client {
@@ -15,16 +18,27 @@ namespace {
 
 using Result = v1::CandidateResult;
 
+// How many times the tolerance a rank may be off, as a share of the rank.
+constexpr double kRankSlack = 100;
+
 // The largest magnitude of each output in an answer, at least 1.
 struct Scales {
   float score = 1;
   float sum_logprob = 1;
   float label_score = 1;
-  float token_logprob = 1;
-  float entropy = 1;
-  float logit = 1;
-  float value = 1;
   float vector = 1;
+  std::vector<float> lists;  // of per-token lists, by the number of their output's field
+
+  // The lists of one output have one scale.
+  float& OfList(const ResultField& list) {
+    const auto number = static_cast<size_t>(list.output->number());
+    lists.resize(std::max(lists.size(), number + 1), 1);
+    return lists[number];
+  }
+  float OfList(const ResultField& list) const {
+    const auto number = static_cast<size_t>(list.output->number());
+    return number < lists.size() ? lists[number] : 1;
+  }
 };
 
 void Raise(absl::Span<const float> numbers, float* scale) {
@@ -43,11 +57,11 @@ Scales ScalesOf(const v1::ScoreResponse& answer) {
       Raise({result.score()}, &scales.score);
       Raise({result.sum_logprob()}, &scales.sum_logprob);
       Raise(result.label_scores(), &scales.label_score);
-      Raise(result.token_logprobs(), &scales.token_logprob);
-      Raise(result.entropy(), &scales.entropy);
-      Raise(result.min_logit(), &scales.logit);
-      Raise(result.max_logit(), &scales.logit);
-      Raise(result.values(), &scales.value);
+      for (const ResultField& list : TokenLists()) {
+        if (IsFloat(*list.field)) {
+          Raise(FloatsOf(result, *list.field), &scales.OfList(list));
+        }
+      }
     }
   }
   const v1::Tensor& vectors = answer.vectors();
@@ -75,12 +89,15 @@ class CandidateComparison {
     CompareOptional("sum_logprob", scales_.sum_logprob, expected.has_sum_logprob(),
                     expected.sum_logprob(), got.has_sum_logprob(), got.sum_logprob());
     CompareLists("label_scores", scales_.label_score, expected.label_scores(), got.label_scores());
-    CompareLists("token_logprobs", scales_.token_logprob, expected.token_logprobs(),
-                 got.token_logprobs());
-    CompareLists("entropy", scales_.entropy, expected.entropy(), got.entropy());
-    CompareLists("min_logit", scales_.logit, expected.min_logit(), got.min_logit());
-    CompareLists("max_logit", scales_.logit, expected.max_logit(), got.max_logit());
-    CompareLists("values", scales_.value, expected.values(), got.values());
+    for (const ResultField& list : TokenLists()) {
+      const Field& field = *list.field;
+      if (IsFloat(field)) {
+        CompareLists(field.name().c_str(), scales_.OfList(list), FloatsOf(expected, field),
+                     FloatsOf(got, field));
+      } else if (IsInteger(field)) {
+        CompareRanks(field.name().c_str(), IntegersOf(expected, field), IntegersOf(got, field));
+      }
+    }
     return found_;
   }
 
@@ -147,6 +164,23 @@ class CandidateComparison {
     }
     for (size_t i = 0; i < expected.size(); ++i) {
       CompareNumber(output, scale, static_cast<int64_t>(i), expected[i], got[i]);
+    }
+  }
+
+  // Tokens whose logits lie within rounding of each other swap their ranks, and at high ranks many
+  // do.
+  void CompareRanks(const char* output, absl::Span<const uint32_t> expected,
+                    absl::Span<const uint32_t> got) {
+    if (expected.size() != got.size()) {
+      Report(output, absl::StrCat(expected.size(), " numbers"), absl::StrCat(got.size()));
+      return;
+    }
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double allowed =
+          tolerance_ == 0 ? 0 : 1 + kRankSlack * tolerance_ * std::max(expected[i], got[i]);
+      if (std::abs(static_cast<double>(expected[i]) - got[i]) > allowed) {
+        Report(absl::StrCat(output, "[", i, "]"), absl::StrCat(expected[i]), absl::StrCat(got[i]));
+      }
     }
   }
 

@@ -22,10 +22,11 @@ struct Difference {
 std::string ToString(const Difference& difference);
 
 // Compares, in request order, that every candidate is there once, under its id and with its path's
-// length, and its scores, label scores, log-probs, their sums, entropies, logit ranges, values,
-// reasons and vectors. A number fits when it differs by at most `tolerance` times the largest
-// magnitude that its output has in the expected answer, and 1 at least: scores near zero are small
-// differences of large numbers, and round as those do. What one answer has, the other must have.
+// length, and its scores, label scores, sums of log-probs, per-token lists of numbers, reasons and
+// vectors. A float fits when it differs by at most `tolerance` times the largest magnitude that its
+// output has in the expected answer, and 1 at least: scores near zero are small differences of
+// large numbers, and round as those do. A rank fits when it differs by at most 1 + 100 `tolerance`
+// of itself, or not at all if the tolerance is 0. What one answer has, the other must have.
 // Probabilities, top log-probs (whose ranks may swap within rounding) and answers are not compared.
 // `expected` must have passed CheckScoreResponse; `got` may be anything.
 absl::optional<Difference> FindDifference(const v1::ScoreResponse& expected,

@@ -1,0 +1,321 @@
+// The table of outputs: everything that a request can ask for, each output once. The checks of
+// heads, the share key, the sizes, the copy to the host, the merge of parts, the blanks and the
+// encoding of answers walk this table. docs/OUTPUTS.md, "Adding an output", says how to add a row.
+#ifndef CORE_TREE_OUTPUTS_H_
+#define CORE_TREE_OUTPUTS_H_
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "core/tree/token_reads.h"
+
+namespace canopy {
+
+// Element types of vectors handed out, little-endian.
+enum class VectorType { kFloat32, kBFloat16, kFloat16 };
+
+inline int64_t VectorTypeBytes(VectorType type) { return type == VectorType::kFloat32 ? 4 : 2; }
+
+// In the order of their fields in canopy.v1.Outputs. kEnd stays last.
+enum class Output : uint8_t {
+  kVectors,
+  kScores,
+  kProbabilities,
+  kTokenLogprobs,
+  kEntropy,
+  kVocabRange,
+  kValues,
+  kTopLogprobs,
+  kEnd,
+};
+inline constexpr auto kNumOutputs = static_cast<size_t>(Output::kEnd);
+
+// Outputs as bits.
+using OutputSet = uint16_t;
+static_assert(kNumOutputs <= std::numeric_limits<OutputSet>::digits);
+
+constexpr OutputSet BitOf(Output output) {
+  return static_cast<OutputSet>(1U << static_cast<unsigned>(output));
+}
+
+// How outputs are computed. A new option has to enter the share key (core/engine/job_estimate.cc),
+// which does not compile without it.
+struct OutputOptions {
+  VectorType vector_type = VectorType::kFloat32;
+  bool normalize = false;                     // vectors of L2 norm 1
+  TokenScope scope = TokenScope::kCandidate;  // of per-token outputs
+  float temperature = 1;                      // of log-probs and entropy; its inverse is finite
+};
+
+// What to compute for each path.
+struct OutputSelection : OutputOptions {
+  bool vectors = false;
+  bool scores = false;
+  // The vectors that ModelRunner::Decide reads. Only the engine asks for them.
+  bool endpoints = false;
+
+  // Per-token outputs, of the tokens in scope.
+  bool token_logprobs = false;
+  bool entropy = false;
+  bool vocab_range = false;  // smallest and largest raw logit
+  int32_t top_logprobs = 0;  // most likely tokens at each position; 0 = none
+  bool values = false;       // a one-label head at every token
+
+  // Returns true if any of them reads the distribution that a token came from.
+  bool distributions() const;
+};
+
+// What was read from the distributions of scored tokens. A list that was not asked for is empty.
+struct TokenOutputs {
+  TokenEntries entries;
+  std::vector<float> logprobs;      // [entries] of the token itself
+  std::vector<float> entropy;       // [entries] in nats
+  std::vector<float> min_logit;     // [entries] raw
+  std::vector<float> max_logit;     // [entries] raw
+  std::vector<int32_t> top_ids;     // [entries, top_logprobs], best first; ties to the lower id
+  std::vector<float> top_logprobs;  // [entries, top_logprobs]
+};
+
+// The value of each token in scope, the path's first token included.
+struct ValueOutputs {
+  TokenEntries entries;
+  std::vector<float> values;  // [entries]
+};
+
+// What a model must have to give an output.
+enum class OutputHead {
+  kNone,           // nothing but the decoder
+  kScoring,        // a head that gives each candidate one score or several
+  kOneScore,       // a head that gives each candidate one score
+  kLanguageModel,  // a distribution over the vocabulary at each token
+  kValue,          // a head that gives each token one number
+};
+
+// What an output has one entry for.
+enum class OutputUnit {
+  kCandidate,
+  kScoredToken,  // each token in scope that has a distribution before it
+  kToken,        // each token in scope
+};
+
+struct OutputSpec {
+  Output output;
+  absl::string_view name;  // of its field in canopy.v1.Outputs
+  OutputHead head;
+  OutputUnit unit;
+  // The output that the engine computes for it: itself, or the one that it is made from.
+  Output computed;
+  // Where a selection asks for it: a flag, or a number of numbers for each entry. Both are null if
+  // the output is made from another.
+  bool OutputSelection::*flag;
+  int32_t OutputSelection::*count;
+};
+
+inline constexpr std::array<OutputSpec, kNumOutputs> kOutputs = {{
+    {Output::kVectors, "vectors", OutputHead::kNone, OutputUnit::kCandidate, Output::kVectors,
+     &OutputSelection::vectors, nullptr},
+    {Output::kScores, "scores", OutputHead::kScoring, OutputUnit::kCandidate, Output::kScores,
+     &OutputSelection::scores, nullptr},
+    {Output::kProbabilities, "probabilities", OutputHead::kOneScore, OutputUnit::kCandidate,
+     Output::kScores, nullptr, nullptr},
+    {Output::kTokenLogprobs, "token_logprobs", OutputHead::kLanguageModel, OutputUnit::kScoredToken,
+     Output::kTokenLogprobs, &OutputSelection::token_logprobs, nullptr},
+    {Output::kEntropy, "entropy", OutputHead::kLanguageModel, OutputUnit::kScoredToken,
+     Output::kEntropy, &OutputSelection::entropy, nullptr},
+    {Output::kVocabRange, "vocab_range", OutputHead::kLanguageModel, OutputUnit::kScoredToken,
+     Output::kVocabRange, &OutputSelection::vocab_range, nullptr},
+    {Output::kValues, "values", OutputHead::kValue, OutputUnit::kToken, Output::kValues,
+     &OutputSelection::values, nullptr},
+    {Output::kTopLogprobs, "top_logprobs", OutputHead::kLanguageModel, OutputUnit::kScoredToken,
+     Output::kTopLogprobs, nullptr, &OutputSelection::top_logprobs},
+}};
+
+constexpr const OutputSpec& SpecOf(Output output) { return kOutputs[static_cast<size_t>(output)]; }
+
+// Returns how much of an output is asked for: 0 = nothing, else how many numbers each entry of its
+// lists has.
+constexpr int32_t AmountOf(const OutputSelection& selection, Output output) {
+  const OutputSpec& spec = SpecOf(output);
+  return spec.flag != nullptr    ? static_cast<int32_t>(selection.*spec.flag)
+         : spec.count != nullptr ? selection.*spec.count
+                                 : 0;
+}
+
+// Asks for an output that the engine computes. A flag is set if `amount` is not 0.
+constexpr void Ask(Output output, int32_t amount, OutputSelection* selection) {
+  const OutputSpec& spec = SpecOf(output);
+  if (spec.flag != nullptr) {
+    selection->*spec.flag = amount != 0;
+  } else if (spec.count != nullptr) {
+    selection->*spec.count = amount;
+  }
+}
+
+// The outputs that `selection` asks for.
+constexpr OutputSet AskedOutputs(const OutputSelection& selection) {
+  OutputSet asked = 0;
+  for (const OutputSpec& spec : kOutputs) {
+    if (AmountOf(selection, spec.output) != 0) {
+      asked |= BitOf(spec.output);
+    }
+  }
+  return asked;
+}
+
+inline bool OutputSelection::distributions() const {
+  bool any = false;
+  for (const OutputSpec& spec : kOutputs) {
+    any = any || (spec.unit == OutputUnit::kScoredToken && AmountOf(*this, spec.output) != 0);
+  }
+  return any;
+}
+
+// Which computed number stands in an entry of a list.
+enum class ListSource {
+  kTarget,        // that of the token in its distribution
+  kDistribution,  // that of the distribution
+  kToken,         // that of the token's own hidden state
+};
+
+// A list with an equal number of elements for each token. `Owner` is TokenOutputs or ValueOutputs,
+// whose entries it has.
+template <typename Owner, typename T>
+struct ListSpec {
+  using Element = T;
+  static constexpr bool kOfDistributions = std::is_same_v<Owner, TokenOutputs>;
+
+  Output output;
+  const char* name;         // of the list, in messages about a faulty runner
+  absl::string_view field;  // of CandidateResult; empty = encoded by code of its own
+  ListSource source;
+  std::vector<T> Owner::*list;
+
+  // `result` is a PartOutput or a ScoreResult.
+  template <typename Result>
+  auto& EntriesIn(Result& result) const {
+    return OwnerIn(result).entries;
+  }
+  template <typename Result>
+  auto& ListIn(Result& result) const {
+    return OwnerIn(result).*list;
+  }
+
+ private:
+  template <typename Result>
+  static auto& OwnerIn(Result& result) {
+    if constexpr (kOfDistributions) {
+      return result.tokens;
+    } else {
+      return result.values;
+    }
+  }
+};
+
+// Every list of TokenOutputs and of ValueOutputs.
+inline constexpr std::tuple kLists = {
+    ListSpec<TokenOutputs, float>{Output::kTokenLogprobs, "tokens.logprobs", "token_logprobs",
+                                  ListSource::kTarget, &TokenOutputs::logprobs},
+    ListSpec<TokenOutputs, float>{Output::kEntropy, "tokens.entropy", "entropy",
+                                  ListSource::kDistribution, &TokenOutputs::entropy},
+    ListSpec<TokenOutputs, float>{Output::kVocabRange, "tokens.min_logit", "min_logit",
+                                  ListSource::kDistribution, &TokenOutputs::min_logit},
+    ListSpec<TokenOutputs, float>{Output::kVocabRange, "tokens.max_logit", "max_logit",
+                                  ListSource::kDistribution, &TokenOutputs::max_logit},
+    ListSpec<TokenOutputs, int32_t>{Output::kTopLogprobs, "tokens.top_ids", "",
+                                    ListSource::kDistribution, &TokenOutputs::top_ids},
+    ListSpec<TokenOutputs, float>{Output::kTopLogprobs, "tokens.top_logprobs", "",
+                                  ListSource::kDistribution, &TokenOutputs::top_logprobs},
+    ListSpec<ValueOutputs, float>{Output::kValues, "values.values", "values", ListSource::kToken,
+                                  &ValueOutputs::values},
+};
+
+// Calls visit(spec) for each row of kLists.
+template <typename Visit>
+constexpr void ForEachList(Visit visit) {
+  std::apply([&visit](const auto&... spec) { (visit(spec), ...); }, kLists);
+}
+
+// Calls visit(spec) for the lists of TokenOutputs alone.
+template <typename Visit>
+constexpr void ForEachDistributionList(Visit visit) {
+  ForEachList([&visit](const auto& spec) {
+    if constexpr (std::decay_t<decltype(spec)>::kOfDistributions) {
+      visit(spec);
+    }
+  });
+}
+
+constexpr size_t CountDistributionLists() {
+  size_t count = 0;
+  ForEachDistributionList([&count](const auto& /*spec*/) { ++count; });
+  return count;
+}
+inline constexpr size_t kNumDistributionLists = CountDistributionLists();
+
+// What stands in the entries of a path that lacks the output.
+template <typename T>
+inline constexpr T kUnscored = -1;
+template <>
+inline constexpr float kUnscored<float> = std::numeric_limits<float>::quiet_NaN();
+
+// Returns false for a number that makes its path lack the output.
+inline bool IsScored(float number) { return std::isfinite(number); }
+inline bool IsScored(int32_t number) { return number != kUnscored<int32_t>; }
+
+// Returns the bytes that one entry takes in all lists of a per-token output.
+constexpr int64_t ListBytes(const OutputSelection& selection, Output output) {
+  int64_t bytes = 0;
+  ForEachList([&](const auto& spec) {
+    if (spec.output == output) {
+      bytes += AmountOf(selection, output) *
+               static_cast<int64_t>(sizeof(typename std::decay_t<decltype(spec)>::Element));
+    }
+  });
+  return bytes;
+}
+
+namespace outputs_internal {
+
+constexpr bool RowsAreInOrder() {
+  for (size_t i = 0; i < kNumOutputs; ++i) {
+    if (static_cast<size_t>(kOutputs[i].output) != i) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Every per-token output has a list, and every list a per-token output.
+constexpr bool ListsFitOutputs() {
+  OutputSet listed = 0;
+  ForEachList([&listed](const auto& spec) { listed |= BitOf(spec.output); });
+  OutputSet wanted = 0;
+  for (const OutputSpec& spec : kOutputs) {
+    if (spec.unit != OutputUnit::kCandidate) {
+      wanted |= BitOf(spec.output);
+    }
+  }
+  return listed == wanted;
+}
+
+static_assert(RowsAreInOrder(), "kOutputs needs a row for each Output, in the enum's order");
+static_assert(ListsFitOutputs(), "kLists needs the lists of each per-token output");
+static_assert(sizeof(TokenOutputs) ==
+                  sizeof(TokenEntries) + kNumDistributionLists * sizeof(std::vector<float>),
+              "kLists needs a row for each list of TokenOutputs");
+static_assert(sizeof(ValueOutputs) == sizeof(TokenEntries) + (std::tuple_size_v<decltype(kLists)> -
+                                                              kNumDistributionLists) *
+                                                                 sizeof(std::vector<float>),
+              "kLists needs a row for each list of ValueOutputs");
+
+}  // namespace outputs_internal
+}  // namespace canopy
+
+#endif  // CORE_TREE_OUTPUTS_H_
