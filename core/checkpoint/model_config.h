@@ -22,6 +22,19 @@ enum class ModelHead {
   kClassifier,     // ...ForSequenceClassification: a linear head of num_labels rows, no bias.
 };
 
+// How a layer moves information between tokens. A new kind gets a struct in weights.h and a step in
+// layer_ops.h; docs/MODELS.md lists all that it takes.
+enum class MixerKind {
+  kFullAttention,
+  kSlidingAttention,  // Of the last `sliding_window` tokens.
+};
+
+// What a layer does with each token alone, after its mixer.
+enum class ChannelKind {
+  kGatedMlp,
+  kExperts,
+};
+
 // The mixture of experts in sparse layers.
 struct ExpertsConfig {
   std::vector<bool> sparse_layers;  // [layers]; empty when all are dense.
@@ -64,11 +77,14 @@ struct ModelConfig {
 
   int64_t query_size() const { return num_query_heads * head_dim; }
   int64_t kv_size() const { return num_kv_heads * head_dim; }
-  bool slides(int64_t layer) const {
-    return !sliding_layers.empty() && sliding_layers[static_cast<size_t>(layer)];
+  MixerKind mixer(int64_t layer) const {
+    const bool slides = !sliding_layers.empty() && sliding_layers[static_cast<size_t>(layer)];
+    return slides ? MixerKind::kSlidingAttention : MixerKind::kFullAttention;
   }
-  bool sparse(int64_t layer) const {
-    return !experts.sparse_layers.empty() && experts.sparse_layers[static_cast<size_t>(layer)];
+  ChannelKind channel(int64_t layer) const {
+    const std::vector<bool>& sparse = experts.sparse_layers;
+    return !sparse.empty() && sparse[static_cast<size_t>(layer)] ? ChannelKind::kExperts
+                                                                 : ChannelKind::kGatedMlp;
   }
 };
 

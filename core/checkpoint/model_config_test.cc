@@ -277,7 +277,8 @@ TEST(ModelConfigTest, ReadsSlidingWindowsAsTheFamilyDoes) {
     ASSERT_TRUE(parsed.ok()) << item.keys << parsed.status();
     EXPECT_EQ(parsed->sliding_window, item.window) << item.model_type << item.keys;
     EXPECT_EQ(parsed->sliding_layers, item.layers) << item.model_type << item.keys;
-    EXPECT_EQ(parsed->slides(1), !item.layers.empty() && item.layers[1]);
+    EXPECT_EQ(parsed->mixer(1) == MixerKind::kSlidingAttention,
+              !item.layers.empty() && item.layers[1]);
   }
 }
 
@@ -325,7 +326,8 @@ TEST(ModelConfigTest, ReadsExperts) {
   EXPECT_EQ(parsed->experts.intermediate_size, 8);
   EXPECT_TRUE(parsed->experts.normalize_weights);
   EXPECT_EQ(parsed->experts.sparse_layers, (std::vector<bool>{true, true}));
-  EXPECT_FALSE(ParseModelConfig(kTransformers5)->sparse(0));
+  EXPECT_EQ(ParseModelConfig(kTransformers5)->channel(0), ChannelKind::kGatedMlp);
+  EXPECT_EQ(parsed->channel(0), ChannelKind::kExperts);
   config["decoder_sparse_step"] = 2;
   EXPECT_EQ(ParseModelConfig(config.dump())->experts.sparse_layers,
             (std::vector<bool>{false, true}));

@@ -61,24 +61,37 @@ void AddExperts(const ModelConfig& config, const std::string& prefix,
   }
 }
 
+void AddAttention(const ModelConfig& config, const std::string& prefix,
+                  std::vector<TensorSpec>* specs) {
+  const int64_t hidden = config.hidden_size;
+  AddProjection(prefix + "q_proj", config.query_size(), hidden, config.qkv_bias, specs);
+  AddProjection(prefix + "k_proj", config.kv_size(), hidden, config.qkv_bias, specs);
+  AddProjection(prefix + "v_proj", config.kv_size(), hidden, config.qkv_bias, specs);
+  AddProjection(prefix + "o_proj", hidden, config.query_size(), config.output_bias, specs);
+  if (config.qk_norm) {
+    specs->push_back({prefix + "q_norm.weight", {config.head_dim}});
+    specs->push_back({prefix + "k_norm.weight", {config.head_dim}});
+  }
+}
+
 void AddLayer(const ModelConfig& config, int64_t layer, std::vector<TensorSpec>* specs) {
   const int64_t hidden = config.hidden_size;
   const std::string prefix = absl::StrCat("layers.", layer, ".");
-  const std::string attention = prefix + "self_attn.";
   specs->push_back({prefix + "input_layernorm.weight", {hidden}});
-  AddProjection(attention + "q_proj", config.query_size(), hidden, config.qkv_bias, specs);
-  AddProjection(attention + "k_proj", config.kv_size(), hidden, config.qkv_bias, specs);
-  AddProjection(attention + "v_proj", config.kv_size(), hidden, config.qkv_bias, specs);
-  AddProjection(attention + "o_proj", hidden, config.query_size(), config.output_bias, specs);
-  if (config.qk_norm) {
-    specs->push_back({attention + "q_norm.weight", {config.head_dim}});
-    specs->push_back({attention + "k_norm.weight", {config.head_dim}});
+  switch (config.mixer(layer)) {
+    case MixerKind::kFullAttention:
+    case MixerKind::kSlidingAttention:
+      AddAttention(config, prefix + "self_attn.", specs);
+      break;
   }
   specs->push_back({prefix + "post_attention_layernorm.weight", {hidden}});
-  if (config.sparse(layer)) {
-    AddExperts(config, prefix + "mlp.", specs);
-  } else {
-    AddMlp(prefix + "mlp.", hidden, config.intermediate_size, specs);
+  switch (config.channel(layer)) {
+    case ChannelKind::kGatedMlp:
+      AddMlp(prefix + "mlp.", hidden, config.intermediate_size, specs);
+      break;
+    case ChannelKind::kExperts:
+      AddExperts(config, prefix + "mlp.", specs);
+      break;
   }
 }
 
@@ -381,7 +394,7 @@ absl::StatusOr<WeightMap> MatchWeights(const WeightSource& source, const ModelCo
   CANOPY_ASSIGN_OR_RETURN(const std::string prefix, DetectPrefix(source, config));
   Matching matching(source, config, prefix);
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    if (config.sparse(layer)) {
+    if (config.channel(layer) == ChannelKind::kExperts) {
       matching.SplitFusedExperts(absl::StrCat("layers.", layer, ".mlp.experts."));
     }
   }

@@ -1,30 +1,25 @@
-// The decoder, written once for every family, attention backend and use.
+// The decoder: the only loop over layers, for every family, backend and use. What differs between
+// layers is in their weights, what differs between backends is behind LayerOps.
+//
+//   each layer   norm, mixer | output projection, added | norm, channel step, added
+//   last layer   all tokens up to the mixer; the rest only for the rows that are read
 #ifndef CORE_MODEL_DECODER_H_
 #define CORE_MODEL_DECODER_H_
 
 #include "ATen/core/Tensor.h"
-#include "core/checkpoint/model_config.h"
-#include "core/model/tree_context.h"
+#include "core/model/layer_ops.h"
 #include "core/model/weights.h"
 
 namespace canopy {
 
-// Immutable. One forward at a time.
-class Decoder {
- public:
-  Decoder(const ModelConfig& config, DecoderWeights weights);
+// Returns the final-norm hidden states [outputs, hidden] of the rows that `ops` reads. `weights`
+// have at least one layer. Throws LibTorch's errors.
+at::Tensor Decode(const DecoderWeights& weights, LayerOps& ops);
 
-  // Final-norm hidden states [outputs, hidden] at the context's output slots, in its order and in
-  // the compute dtype. For a context with training options, differentiable by the weights; else
-  // call in inference mode. Throws LibTorch's errors.
-  at::Tensor Forward(const TreeContext& context) const;
-
-  const DecoderWeights& weights() const { return weights_; }
-
- private:
-  const ModelConfig config_;
-  const DecoderWeights weights_;
-};
+// Decode in two parts, for a caller that records the first, which does not depend on the rows that
+// are read. The second may get other LayerOps, which read their rows out of the first one's result.
+MixedRows DecodeToLastMixer(const DecoderWeights& weights, LayerOps& ops);
+at::Tensor DecodeRest(const DecoderWeights& weights, const MixedRows& last, LayerOps& ops);
 
 }  // namespace canopy
 

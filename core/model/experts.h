@@ -7,7 +7,7 @@
 
 namespace canopy {
 
-// All in the compute dtype; undefined in dense layers.
+// All in the compute dtype.
 struct ExpertWeights {
   at::Tensor router;   // [experts, hidden]
   at::Tensor gate_up;  // [experts, 2 x intermediate, hidden], gate first

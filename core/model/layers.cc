@@ -21,4 +21,12 @@ at::Tensor GatedSilu(const at::Tensor& gate_up) {
       .mul_(gate_up.narrow(-1, intermediate, intermediate));
 }
 
+void AddProduct(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias,
+                const at::Tensor& sum) {
+  sum.addmm_(rows, weight);
+  if (bias.defined()) {
+    sum.add_(bias);
+  }
+}
+
 }  // namespace canopy

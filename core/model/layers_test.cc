@@ -61,5 +61,23 @@ TEST(GatedSiluTest, GateComesFirst) {
   }
 }
 
+TEST(AddProductTest, AddsProductAndBiasIntoTheSum) {
+  const at::Tensor rows = Random({3, 5}, 6);
+  const at::Tensor weight = Random({5, 4}, 7);
+  const at::Tensor bias = Random({4}, 8);
+  const at::Tensor before = Random({3, 4}, 9);
+  at::Tensor sum = before.clone();
+  AddProduct(rows, weight, /*bias=*/{}, sum);
+  double product = 0;
+  for (int64_t i = 0; i < 5; ++i) {
+    product += rows[2][i].item<double>() * weight[i][1].item<double>();
+  }
+  EXPECT_NEAR(sum[2][1].item<double>(), before[2][1].item<double>() + product, 1e-5);
+  const at::Tensor without_bias = sum;
+  sum = before.clone();
+  AddProduct(rows, weight, bias, sum);
+  EXPECT_TRUE(sum.equal(without_bias.add(bias)));
+}
+
 }  // namespace
 }  // namespace canopy

@@ -145,7 +145,6 @@ absl::StatusOr<TreeContext> TreeContext::Create(const TreePlan& plan,
     context.sliding_attention_ = std::make_shared<PathAttention>(plan.grid.rows, plan.grid.columns,
                                                                  options.sliding_window, dropout);
   }
-  context.training_ = options.training;
   return context;
 }
 

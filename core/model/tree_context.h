@@ -48,7 +48,6 @@ class TreeContext {
   const AttentionBackend& attention() const { return *attention_; }
   // Of the layers with a sliding window; only where Create was given one.
   const AttentionBackend& sliding_attention() const { return *sliding_attention_; }
-  const std::optional<TrainingOptions>& training() const { return training_; }
 
  private:
   TreeContext() = default;
@@ -58,7 +57,6 @@ class TreeContext {
   RotaryTables rotary_;
   std::shared_ptr<const AttentionBackend> attention_;
   std::shared_ptr<const AttentionBackend> sliding_attention_;
-  std::optional<TrainingOptions> training_;
 };
 
 }  // namespace canopy

@@ -7,23 +7,26 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "c10/core/InferenceMode.h"
+#include "core/model/decoder.h"
+#include "core/model/torch_layer_ops.h"
 #include "core/model/tree_context.h"
 #include "core/model/weights.h"
 #include "core/ops/cuda_kernel_ops.h"
 #include "core/ops/torch_guard.h"
 
 namespace canopy {
+
 TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
                          const at::TensorOptions& options, const KernelOpsFactory& kernels)
-    : config_(config), options_(options), decoder_(config, std::move(weights)) {
+    : config_(config), options_(options), weights_(std::move(weights)) {
   // Said before anything about the model, which no other type or shape would change.
   if (!kernels && !options_.device().is_cuda()) {
     fused_status_ = absl::FailedPreconditionError(
         absl::StrCat("no CUDA device: the model runs on ", options_.device().str()));
     return;
   }
-  auto fused = FusedDecoder::Create(config_, decoder_.weights(), options_,
-                                    kernels ? kernels : MakeCudaKernelOps);
+  auto fused =
+      FusedBackend::Create(config_, weights_, options_, kernels ? kernels : MakeCudaKernelOps);
   fused_status_ = fused.status();
   if (fused.ok()) {
     fused_ = *std::move(fused);
@@ -43,7 +46,7 @@ absl::StatusOr<std::unique_ptr<TreeEncoder>> TreeEncoder::Create(const ModelConf
   });
 }
 
-absl::StatusOr<bool> TreeEncoder::RecordNextGraph() const {
+absl::StatusOr<bool> TreeEncoder::RecordNextGraph() {
   if (fused_ == nullptr) {
     return false;
   }
@@ -54,7 +57,7 @@ absl::StatusOr<bool> TreeEncoder::RecordNextGraph() const {
 }
 
 absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
-                                               absl::Span<const int32_t> slots) const {
+                                               absl::Span<const int32_t> slots) {
   CANOPY_RETURN_IF_ERROR(CheckTokens(plan.grid.token_ids, config_.vocab_size));
   return GuardTorch("forward", [&]() -> absl::StatusOr<at::Tensor> {
     const c10::InferenceMode inference;
@@ -64,11 +67,12 @@ absl::StatusOr<at::Tensor> TreeEncoder::Encode(const TreePlan& plan,
     }
     CANOPY_ASSIGN_OR_RETURN(
         const TreeContext context,
-        TreeContext::Create(plan, slots,
-                            {decoder_.weights().rotary, c10::typeMetaToScalarType(options_.dtype()),
-                             config_.sliding_window,
-                             /*training=*/{}}));
-    return decoder_.Forward(context);
+        TreeContext::Create(
+            plan, slots,
+            {weights_.rotary, c10::typeMetaToScalarType(options_.dtype()), config_.sliding_window,
+             /*training=*/{}}));
+    TorchLayerOps ops(config_, context);
+    return Decode(weights_, ops);
   });
 }
 

@@ -11,14 +11,15 @@
 #include "absl/types/span.h"
 #include "core/checkpoint/model_config.h"
 #include "core/checkpoint/weight_schema.h"
-#include "core/model/decoder.h"
-#include "core/model/fused_decoder.h"
+#include "core/model/fused_backend.h"
+#include "core/model/weights.h"
 #include "core/ops/kernel_ops_factory.h"
 #include "core/tree/tree_plan.h"
 
 namespace canopy {
 
-// Immutable once made; one Encode at a time.
+// The weights never change; Encode and RecordNextGraph, of which one runs at a time, may record
+// graphs of the fused backend.
 class TreeEncoder {
  public:
   // Copies the weights to `options`' device in its dtype (float32, bfloat16 or float16).
@@ -32,7 +33,7 @@ class TreeEncoder {
   // order, on the device in the compute dtype: TreePlan::endpoints gives a vector a path.
   // INVALID_ARGUMENT for a token outside the vocabulary or a slot outside the grid;
   // FAILED_PRECONDITION for a backend that does not run here; otherwise what GuardTorch returns.
-  absl::StatusOr<at::Tensor> Encode(const TreePlan& plan, absl::Span<const int32_t> slots) const;
+  absl::StatusOr<at::Tensor> Encode(const TreePlan& plan, absl::Span<const int32_t> slots);
 
   // OK, or FAILED_PRECONDITION saying why Backend::kFused does not run here.
   const absl::Status& fused_status() const { return fused_status_; }
@@ -40,7 +41,7 @@ class TreeEncoder {
   // Records one more of the graphs that the fused backend replays for small forwards, so that no
   // request waits for it; false = there are no more. Nothing to do on a CPU. Errors as GuardTorch
   // returns them.
-  absl::StatusOr<bool> RecordNextGraph() const;
+  absl::StatusOr<bool> RecordNextGraph();
   // From any thread.
   int64_t num_graphs() const { return fused_ == nullptr ? 0 : fused_->num_graphs(); }
   int64_t graph_bytes() const { return fused_ == nullptr ? 0 : fused_->graph_bytes(); }
@@ -49,7 +50,7 @@ class TreeEncoder {
   const at::TensorOptions& options() const { return options_; }
 
   // [vocab, hidden] on the device in the compute dtype: the head too of a model that ties the two.
-  const at::Tensor& embedding() const { return decoder_.weights().embedding; }
+  const at::Tensor& embedding() const { return weights_.embedding; }
 
  private:
   TreeEncoder(const ModelConfig& config, DecoderWeights weights, const at::TensorOptions& options,
@@ -57,9 +58,9 @@ class TreeEncoder {
 
   const ModelConfig config_;
   const at::TensorOptions options_;
-  const Decoder decoder_;
+  const DecoderWeights weights_;
   absl::Status fused_status_;
-  std::unique_ptr<FusedDecoder> fused_;  // null unless fused_status_ is OK
+  std::unique_ptr<FusedBackend> fused_;  // null unless fused_status_ is OK
 };
 
 }  // namespace canopy

@@ -9,6 +9,7 @@
 #include "ATen/ops/cat.h"
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "c10/core/InferenceMode.h"
@@ -137,35 +138,57 @@ at::Tensor HeadNorms(const TensorReader& reader, const std::string& attention,
                   reader.Tensor(attention + "k_norm.weight").expand({config.num_kv_heads, -1})});
 }
 
-LayerWeights Layer(const TensorReader& reader, int64_t index, const ModelConfig& config) {
-  const std::string layer = absl::StrCat("layers.", index, ".");
-  const std::string attention = layer + "self_attn.";
+AttentionWeights Attention(const TensorReader& reader, const std::string& attention,
+                           const ModelConfig& config) {
   const auto projections = [&](absl::string_view kind) {
     return std::vector<std::string>{absl::StrCat(attention, "q_proj.", kind),
                                     absl::StrCat(attention, "k_proj.", kind),
                                     absl::StrCat(attention, "v_proj.", kind)};
   };
-  LayerWeights weights;
-  weights.input_norm = reader.Tensor(layer + "input_layernorm.weight");
-  weights.qkv = reader.Stacked(projections("weight"));
+  AttentionWeights weights;
+  weights.heads.weight = reader.Stacked(projections("weight"));
   if (config.qkv_bias) {
-    weights.qkv_bias = reader.Stacked(projections("bias"));
+    weights.heads.bias = reader.Stacked(projections("bias"));
   }
   if (config.qk_norm) {
-    weights.qk_norm = HeadNorms(reader, attention, config);
+    weights.heads.qk_norm = HeadNorms(reader, attention, config);
   }
-  weights.output = reader.Tensor(attention + "o_proj.weight");
-  if (config.output_bias) {
-    weights.output_bias = reader.Tensor(attention + "o_proj.bias");
+  return weights;
+}
+
+// Sets the mixer and its output projection.
+void ReadMixer(const TensorReader& reader, const std::string& layer, MixerKind kind,
+               const ModelConfig& config, LayerWeights& weights) {
+  switch (kind) {
+    case MixerKind::kFullAttention:
+    case MixerKind::kSlidingAttention:
+      AttentionWeights attention = Attention(reader, layer + "self_attn.", config);
+      attention.slides = kind == MixerKind::kSlidingAttention;
+      weights.mixer = std::move(attention);
+      weights.output = reader.Tensor(layer + "self_attn.o_proj.weight").t();
+      if (config.output_bias) {
+        weights.output_bias = reader.Tensor(layer + "self_attn.o_proj.bias");
+      }
+      break;
   }
-  weights.post_attention_norm = reader.Tensor(layer + "post_attention_layernorm.weight");
-  if (config.sparse(index)) {
-    weights.experts = Experts(reader, layer + "mlp.", config);
-  } else {
-    weights.gate_up =
-        reader.Stacked({layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight"});
-    weights.down = reader.Tensor(layer + "mlp.down_proj.weight");
+}
+
+ChannelWeights Channel(const TensorReader& reader, const std::string& mlp, ChannelKind kind,
+                       const ModelConfig& config) {
+  if (kind == ChannelKind::kExperts) {
+    return Experts(reader, mlp, config);
   }
+  return GatedMlpWeights{reader.Stacked({mlp + "gate_proj.weight", mlp + "up_proj.weight"}),
+                         reader.Tensor(mlp + "down_proj.weight").t()};
+}
+
+LayerWeights Layer(const TensorReader& reader, int64_t index, const ModelConfig& config) {
+  const std::string layer = absl::StrCat("layers.", index, ".");
+  LayerWeights weights;
+  weights.mixer_norm = reader.Tensor(layer + "input_layernorm.weight");
+  ReadMixer(reader, layer, config.mixer(index), config, weights);
+  weights.channel_norm = reader.Tensor(layer + "post_attention_layernorm.weight");
+  weights.channel = Channel(reader, layer + "mlp.", config.channel(index), config);
   return weights;
 }
 
@@ -181,17 +204,40 @@ DecoderWeights ReadWeights(const TensorReader& reader, const ModelConfig& config
   return decoder;
 }
 
-constexpr at::Tensor LayerWeights::*kLayerTensors[] = {&LayerWeights::input_norm,
-                                                       &LayerWeights::qkv,
-                                                       &LayerWeights::qkv_bias,
-                                                       &LayerWeights::qk_norm,
-                                                       &LayerWeights::output,
-                                                       &LayerWeights::output_bias,
-                                                       &LayerWeights::post_attention_norm,
-                                                       &LayerWeights::gate_up,
-                                                       &LayerWeights::down};
-constexpr at::Tensor ExpertWeights::*kExpertTensors[] = {
-    &ExpertWeights::router, &ExpertWeights::gate_up, &ExpertWeights::down};
+using TensorVisitor = absl::FunctionRef<void(at::Tensor&)>;
+
+// Each names all members of its struct, so that a new one does not compile until it is visited.
+void Visit(AttentionWeights& attention, TensorVisitor visit) {
+  auto& [heads, slides] = attention;
+  auto& [weight, bias, qk_norm] = heads;
+  visit(weight);
+  visit(bias);
+  visit(qk_norm);
+}
+
+void Visit(GatedMlpWeights& mlp, TensorVisitor visit) {
+  auto& [gate_up, down] = mlp;
+  visit(gate_up);
+  visit(down);
+}
+
+void Visit(ExpertWeights& experts, TensorVisitor visit) {
+  auto& [router, gate_up, down] = experts;
+  visit(router);
+  visit(gate_up);
+  visit(down);
+}
+
+void Visit(LayerWeights& layer, TensorVisitor visit) {
+  auto& [mixer_norm, mixer, output, output_bias, channel_norm, channel] = layer;
+  const auto visit_alternative = [&](auto& weights) { Visit(weights, visit); };
+  visit(mixer_norm);
+  std::visit(visit_alternative, mixer);
+  visit(output);
+  visit(output_bias);
+  visit(channel_norm);
+  std::visit(visit_alternative, channel);
+}
 
 }  // namespace
 
@@ -201,26 +247,15 @@ at::Tensor UploadWeight(const TensorView& view, const at::TensorOptions& options
   return tensor;
 }
 
-std::vector<at::Tensor> TensorsOf(const LayerWeights& layer) {
+std::vector<at::Tensor> TensorsOf(LayerWeights layer) {
   std::vector<at::Tensor> tensors;
-  for (const auto member : kLayerTensors) {
-    tensors.push_back(layer.*member);
-  }
-  for (const auto member : kExpertTensors) {
-    tensors.push_back(layer.experts.*member);
-  }
+  Visit(layer, [&tensors](at::Tensor& tensor) { tensors.push_back(tensor); });
   return tensors;
 }
 
-LayerWeights LayerOf(absl::Span<const at::Tensor> tensors) {
-  LayerWeights layer;
+LayerWeights WithTensors(LayerWeights layer, absl::Span<const at::Tensor> tensors) {
   size_t next = 0;
-  for (const auto member : kLayerTensors) {
-    layer.*member = tensors[next++];
-  }
-  for (const auto member : kExpertTensors) {
-    layer.experts.*member = tensors[next++];
-  }
+  Visit(layer, [&](at::Tensor& tensor) { tensor = tensors[next++]; });
   return layer;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
@@ -16,27 +17,46 @@
 #include "core/checkpoint/weight_schema.h"
 #include "core/model/experts.h"
 #include "core/model/rotary.h"
+#include "core/ops/head_projection.h"
 
 namespace canopy {
 
-// One decoder layer. All in the compute dtype; biases are undefined where the model has none.
-struct LayerWeights {
-  at::Tensor input_norm;           // [hidden]
-  at::Tensor qkv;                  // [(query heads + 2 kv heads) x head dim, hidden]
-  at::Tensor qkv_bias;             // [(query heads + 2 kv heads) x head dim]
-  at::Tensor qk_norm;              // [query heads + kv heads, head dim]: each head's own copy;
-                                   // undefined where heads are not normed
-  at::Tensor output;               // [hidden, query heads x head dim]
-  at::Tensor output_bias;          // [hidden]
-  at::Tensor post_attention_norm;  // [hidden]
-  at::Tensor gate_up;              // [2 x intermediate, hidden]; undefined in sparse layers
-  at::Tensor down;                 // [hidden, intermediate]; undefined in sparse layers
-  ExpertWeights experts;           // of sparse layers
+// The structs below hold tensors in the compute dtype; biases are undefined if the model has none.
+// Matrices of products from the left, [in, out], are transposed views of the checkpoint's.
+
+// MixerKind::kFullAttention and kSlidingAttention. One row of the result has query heads x head dim
+// columns.
+struct AttentionWeights {
+  HeadProjection heads;
+  bool slides = false;  // Reads the last tokens only, as many as the model's sliding window.
 };
 
-// The layer's tensors in a fixed order, undefined ones too, and the layer of such a list.
-std::vector<at::Tensor> TensorsOf(const LayerWeights& layer);
-LayerWeights LayerOf(absl::Span<const at::Tensor> tensors);
+// ChannelKind::kGatedMlp.
+struct GatedMlpWeights {
+  at::Tensor gate_up;  // [2 x intermediate, hidden], gate first
+  at::Tensor down;     // [intermediate, hidden]
+};
+
+// What a layer computes with: an alternative for each kind of mixer and of channel step, chosen for
+// each layer by ModelConfig::mixer and ModelConfig::channel.
+using MixerWeights = std::variant<AttentionWeights>;
+using ChannelWeights = std::variant<GatedMlpWeights, ExpertWeights>;
+
+// One decoder layer: hidden += mixer(norm(hidden)) x output + output_bias, then
+// hidden += channel(norm(hidden)).
+struct LayerWeights {
+  at::Tensor mixer_norm;  // [hidden]
+  MixerWeights mixer;
+  at::Tensor output;        // [columns of the mixer's result, hidden]
+  at::Tensor output_bias;   // [hidden]
+  at::Tensor channel_norm;  // [hidden]
+  ChannelWeights channel;
+};
+
+// Returns the layer's tensors in a fixed order, undefined ones too.
+std::vector<at::Tensor> TensorsOf(LayerWeights layer);
+// Returns a layer of the same kinds with other tensors, in the order of TensorsOf.
+LayerWeights WithTensors(LayerWeights layer, absl::Span<const at::Tensor> tensors);
 
 struct DecoderWeights {
   at::Tensor embedding;  // [vocab, hidden]

@@ -1,6 +1,8 @@
 #include "core/ops/cuda_graph.h"
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 
 #include "c10/util/Exception.h"
 #include "core/ops/cuda_stream.h"
@@ -14,17 +16,6 @@ namespace canopy {
 
 #if CANOPY_CUDA_STREAMS
 
-struct CudaGraphMemory::State {
-  c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
-  at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
-};
-
-CudaGraphMemory::CudaGraphMemory() : state_(new State) {}
-
-struct CudaGraph::Recording {
-  at::cuda::CUDAGraph graph;
-};
-
 namespace {
 
 void EndAfterFailure(at::cuda::CUDAGraph& graph) {
@@ -35,28 +26,56 @@ void EndAfterFailure(at::cuda::CUDAGraph& graph) {
   }
 }
 
+class CudaGraph final : public RecordedGraph {
+ public:
+  CudaGraph(const c10::cuda::CUDAStream& stream, at::cuda::MempoolId_t pool,
+            const std::function<void()>& body) {
+    // The default stream cannot be recorded.
+    c10::cuda::getCurrentCUDAStream().synchronize();
+    const c10::cuda::CUDAStreamGuard guard(stream);
+    body();
+    stream.synchronize();
+    graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+    try {
+      body();
+    } catch (...) {
+      // Left open, it would hold the allocator in the state of recording.
+      EndAfterFailure(graph_);
+      throw;
+    }
+    graph_.capture_end();
+  }
+
+  void Replay() override { graph_.replay(); }
+
+ private:
+  at::cuda::CUDAGraph graph_;
+};
+
+class CudaGraphRecorder final : public GraphRecorder {
+ public:
+  std::unique_ptr<RecordedGraph> Record(const std::function<void()>& body) override {
+    if (!shared_.has_value()) {
+      shared_.emplace();
+    }
+    return std::make_unique<CudaGraph>(shared_->stream, shared_->pool, body);
+  }
+
+  int64_t FreeBytes() const override { return FreeDeviceBytes(); }
+
+ private:
+  struct Shared {
+    c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+    at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
+  };
+  std::optional<Shared> shared_;  // Set by the first call of Record.
+};
+
 }  // namespace
 
-CudaGraph::CudaGraph(CudaGraphMemory& memory, const std::function<void()>& body)
-    : recording_(new Recording) {
-  // The default stream cannot be recorded.
-  const c10::cuda::CUDAStream stream = memory.state_->stream;
-  c10::cuda::getCurrentCUDAStream().synchronize();
-  const c10::cuda::CUDAStreamGuard guard(stream);
-  body();
-  stream.synchronize();
-  recording_->graph.capture_begin(memory.state_->pool, cudaStreamCaptureModeThreadLocal);
-  try {
-    body();
-  } catch (...) {
-    // Left open, it would hold the allocator in the state of recording.
-    EndAfterFailure(recording_->graph);
-    throw;
-  }
-  recording_->graph.capture_end();
+std::unique_ptr<GraphRecorder> MakeCudaGraphRecorder() {
+  return std::make_unique<CudaGraphRecorder>();
 }
-
-void CudaGraph::Replay() { recording_->graph.replay(); }
 
 int64_t FreeDeviceBytes() {
   size_t free_bytes = 0;
@@ -68,23 +87,25 @@ int64_t FreeDeviceBytes() {
 
 #else
 
-struct CudaGraphMemory::State {};
+namespace {
 
-CudaGraphMemory::CudaGraphMemory() = default;
+class NoGraphRecorder final : public GraphRecorder {
+ public:
+  std::unique_ptr<RecordedGraph> Record(const std::function<void()>& /*body*/) override {
+    TORCH_CHECK(false, "this build has no CUDA graphs");
+  }
 
-struct CudaGraph::Recording {};
+  int64_t FreeBytes() const override { return 0; }
+};
 
-CudaGraph::CudaGraph(CudaGraphMemory& /*memory*/, const std::function<void()>& /*body*/) {
-  TORCH_CHECK(false, "this build has no CUDA graphs");
+}  // namespace
+
+std::unique_ptr<GraphRecorder> MakeCudaGraphRecorder() {
+  return std::make_unique<NoGraphRecorder>();
 }
-
-void CudaGraph::Replay() {}
 
 int64_t FreeDeviceBytes() { return 0; }
 
 #endif
-
-CudaGraphMemory::~CudaGraphMemory() = default;
-CudaGraph::~CudaGraph() = default;
 
 }  // namespace canopy

@@ -1,49 +1,18 @@
-// A recorded sequence of kernels that starts with one call: for forwards so small that starting
-// kernels one by one takes longer than running them.
+// CUDA graphs as recorded by LibTorch, and the device's free memory.
 #ifndef CORE_OPS_CUDA_GRAPH_H_
 #define CORE_OPS_CUDA_GRAPH_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+
+#include "core/ops/graph_recorder.h"
 
 namespace canopy {
 
-// The stream that graphs are recorded on and the memory of what their bodies allocate, shared by
-// graphs of one device that never run at the same time: a stream each would cost each of them a
-// workspace of cuBLAS. Used from one thread. Throws LibTorch's errors.
-class CudaGraphMemory {
- public:
-  // On the current device.
-  CudaGraphMemory();
-  ~CudaGraphMemory();
-  CudaGraphMemory(const CudaGraphMemory&) = delete;
-  CudaGraphMemory& operator=(const CudaGraphMemory&) = delete;
-
- private:
-  friend class CudaGraph;
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-// Used from one thread. Throws LibTorch's errors.
-class CudaGraph {
- public:
-  // Runs `body` once, so that whatever is made on first use is made, then records it. `body` must
-  // only work with tensors that outlive the graph or that it allocates itself, and must not wait
-  // for the device. Takes milliseconds. `memory` must outlive the graph.
-  CudaGraph(CudaGraphMemory& memory, const std::function<void()>& body);
-  ~CudaGraph();
-  CudaGraph(const CudaGraph&) = delete;
-  CudaGraph& operator=(const CudaGraph&) = delete;
-
-  // Queues what was recorded on the current stream.
-  void Replay();
-
- private:
-  struct Recording;
-  std::unique_ptr<Recording> recording_;
-};
+// Records on the device that is current at the first call of Record, as it must be at every later
+// one. All its graphs share one stream, because a stream each would cost each of them a workspace
+// of cuBLAS, and the memory of what their bodies allocate. In a build without CUDA, Record throws.
+std::unique_ptr<GraphRecorder> MakeCudaGraphRecorder();
 
 // Memory that is free on the current device, for all processes; 0 in a build without CUDA. Throws
 // LibTorch's errors.

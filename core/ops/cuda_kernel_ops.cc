@@ -129,15 +129,15 @@ class CudaKernelOps : public KernelOps {
     CheckShape(position_ids, {qkv.size(0)}, "position_ids");
     if (!HasProducts()) {
       Multiply(rows, projection.weight, projection.bias, qkv);
-      NormAndTurn(projection, position_ids, qkv);
+      NormAndRotate(projection, position_ids, qkv);
       return;
     }
     kernels::HeadProductParams params;
     params.rows = rows.const_data_ptr();
     params.weight = projection.weight.const_data_ptr();
     params.bias = DataOrNull(projection.bias);
-    params.q_weight = DataOrNull(projection.q_norm);
-    params.k_weight = DataOrNull(projection.k_norm);
+    params.q_weight = HeadNorm(projection, 0);
+    params.k_weight = HeadNorm(projection, model_.num_query_heads);
     params.position_ids = position_ids.const_data_ptr<int32_t>();
     params.inverse_frequencies = model_.inverse_frequencies.const_data_ptr<float>();
     params.out = qkv.mutable_data_ptr();
@@ -233,6 +233,14 @@ class CudaKernelOps : public KernelOps {
     return tensor.defined() ? tensor.const_data_ptr() : nullptr;
   }
 
+  // The weight of the norm of a query or key head, or null if heads are not normed.
+  const void* HeadNorm(const HeadProjection& projection, int64_t head) const {
+    const at::Tensor& norms = projection.qk_norm;
+    return norms.defined() ? static_cast<const uint8_t*>(norms.const_data_ptr()) +
+                                 head * model_.head_dim * norms.element_size()
+                           : nullptr;
+  }
+
   // out = rows x weight^T + bias, if there is one.
   static void Multiply(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias,
                        at::Tensor out) {
@@ -243,13 +251,13 @@ class CudaKernelOps : public KernelOps {
     }
   }
 
-  void NormAndTurn(const HeadProjection& projection, const at::Tensor& position_ids,
-                   const at::Tensor& qkv) const {
+  void NormAndRotate(const HeadProjection& projection, const at::Tensor& position_ids,
+                     const at::Tensor& qkv) const {
     kernels::QkNormRopeParams params;
     params.q = Heads(qkv, 0);
     params.k = Heads(qkv, model_.query_size());
-    params.q_weight = DataOrNull(projection.q_norm);
-    params.k_weight = DataOrNull(projection.k_norm);
+    params.q_weight = HeadNorm(projection, 0);
+    params.k_weight = HeadNorm(projection, model_.num_query_heads);
     params.position_ids = position_ids.const_data_ptr<int32_t>();
     params.inverse_frequencies = model_.inverse_frequencies.const_data_ptr<float>();
     params.q_token_stride = qkv.size(1);
@@ -282,11 +290,10 @@ class CudaKernelOps : public KernelOps {
       CheckDense(projection.bias, dtype_, "bias");
       CheckShape(projection.bias, {columns}, "bias");
     }
-    for (const at::Tensor& norm : {projection.q_norm, projection.k_norm}) {
-      if (norm.defined()) {
-        CheckDense(norm, dtype_, "norm");
-        CheckShape(norm, {model_.head_dim}, "norm");
-      }
+    if (projection.qk_norm.defined()) {
+      CheckDense(projection.qk_norm, dtype_, "qk_norm");
+      CheckShape(projection.qk_norm,
+                 {model_.num_query_heads + model_.num_kv_heads, model_.head_dim}, "qk_norm");
     }
   }
 

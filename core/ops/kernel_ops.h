@@ -1,5 +1,5 @@
-// What the fused decoder computes with beside matrix products: the kernels of kernels/ as calls on
-// tensors. An interface, so that the decoder's algebra is tested where there is no GPU.
+// What the fused backend computes with beside matrix products: the kernels of kernels/ as calls on
+// tensors. An interface, so that the backend's algebra is tested where there is no GPU.
 //
 // T tokens of a flat forest, H hidden size, Q query and K kv heads of D elements. Tensors are dense
 // and of the compute dtype unless said otherwise; `qkv` [T, (Q + 2K) x D] has a token's query
@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "ATen/core/Tensor.h"
+#include "core/ops/head_projection.h"
 
 namespace canopy {
 
@@ -26,14 +27,6 @@ struct KernelModel {
 
   int64_t query_size() const { return num_query_heads * head_dim; }
   int64_t kv_size() const { return num_kv_heads * head_dim; }
-};
-
-// How a layer makes queries, keys and values.
-struct HeadProjection {
-  at::Tensor weight;  // [(Q + 2K) x D, H]
-  at::Tensor bias;    // [(Q + 2K) x D], or undefined
-  at::Tensor q_norm;  // [D], or undefined, as k_norm, where heads are not normed
-  at::Tensor k_norm;
 };
 
 // What the host knows of a flat forest.
@@ -59,7 +52,7 @@ class KernelOps {
                        const at::Tensor& out) const = 0;
 
   // Queries, keys and values of `rows` [T, H]: each head of the product plus bias; query and key
-  // heads then RMS-normed and turned by the rotary embedding. position_ids [T] int32.
+  // heads then RMS-normed and rotated by the rotary embedding. position_ids [T] int32.
   virtual void ProjectHeads(const at::Tensor& rows, const HeadProjection& projection,
                             const at::Tensor& position_ids, const at::Tensor& qkv) const = 0;
 

@@ -39,7 +39,7 @@ namespace {
 
 class TorchRunner : public ModelRunner {
  public:
-  TorchRunner(std::shared_ptr<const ModelInfo> info, std::unique_ptr<const TreeEncoder> encoder,
+  TorchRunner(std::shared_ptr<const ModelInfo> info, std::unique_ptr<TreeEncoder> encoder,
               ModelHeads heads)
       : info_(std::move(info)), encoder_(std::move(encoder)), heads_(std::move(heads)) {}
 
@@ -84,7 +84,7 @@ class TorchRunner : public ModelRunner {
 
  private:
   std::shared_ptr<const ModelInfo> info_;
-  const std::unique_ptr<const TreeEncoder> encoder_;
+  const std::unique_ptr<TreeEncoder> encoder_;
   const ModelHeads heads_;
 };
 
@@ -299,7 +299,7 @@ absl::StatusOr<std::unique_ptr<TorchRunner>> Upload(const TorchRunnerOptions& op
                                                     ModelInfo info) {
   CANOPY_ASSIGN_OR_RETURN(ModelHeads heads, LoadScoreHeads(model, placement.device()));
   CANOPY_ASSIGN_OR_RETURN(
-      std::unique_ptr<const TreeEncoder> encoder,
+      std::unique_ptr<TreeEncoder> encoder,
       TreeEncoder::Create(model.config, model.weights, placement, options.kernels,
                           [&options] { return CheckWanted(options); }));
   info.fused_supported = encoder->fused_status().ok();

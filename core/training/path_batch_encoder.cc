@@ -64,7 +64,7 @@ absl::StatusOr<at::Tensor> EncodeBatch(PlanEncoder encode, const EncoderTraits& 
 
 }  // namespace
 
-absl::StatusOr<at::Tensor> EncodePathBatch(const TreeEncoder& encoder, const PaddedPaths& padded,
+absl::StatusOr<at::Tensor> EncodePathBatch(TreeEncoder& encoder, const PaddedPaths& padded,
                                            RouteOptions options, int64_t max_batch_tokens) {
   const c10::InferenceMode inference;
   return EncodeBatch(

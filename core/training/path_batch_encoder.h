@@ -18,7 +18,7 @@ namespace canopy {
 // model's) and runs in parts of at most `max_batch_tokens`.
 // INVALID_ARGUMENT for a malformed batch or a token outside the vocabulary; otherwise what
 // RequestPlan::Create and TreeEncoder::Encode return.
-absl::StatusOr<at::Tensor> EncodePathBatch(const TreeEncoder& encoder, const PaddedPaths& padded,
+absl::StatusOr<at::Tensor> EncodePathBatch(TreeEncoder& encoder, const PaddedPaths& padded,
                                            RouteOptions options, int64_t max_batch_tokens);
 
 // The same, differentiable, by TrainableEncoder::Encode.

@@ -4,7 +4,9 @@
 #include "base/status_macros.h"
 #include "core/model/decoder.h"
 #include "core/model/tree_context.h"
+#include "core/model/weights.h"
 #include "core/ops/torch_guard.h"
+#include "core/training/training_layer_ops.h"
 
 namespace canopy {
 
@@ -19,13 +21,14 @@ absl::StatusOr<at::Tensor> TrainableEncoder::Encode(const TreePlan& plan,
                                                     const TrainingOptions& training) const {
   CANOPY_RETURN_IF_ERROR(CheckTokens(plan.grid.token_ids, config_.vocab_size));
   return GuardTorch("training forward", [&]() -> absl::StatusOr<at::Tensor> {
-    const Decoder decoder(config_, FuseParameters(config_, parameters_));
+    const DecoderWeights weights = FuseParameters(config_, parameters_);
     CANOPY_ASSIGN_OR_RETURN(
         const TreeContext context,
         TreeContext::Create(plan, slots,
-                            {decoder.weights().rotary, c10::typeMetaToScalarType(options_.dtype()),
+                            {weights.rotary, c10::typeMetaToScalarType(options_.dtype()),
                              config_.sliding_window, training}));
-    return decoder.Forward(context);
+    TrainingLayerOps ops(config_, context, training.recompute_layers);
+    return Decode(weights, ops);
   });
 }
 

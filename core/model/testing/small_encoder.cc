@@ -51,7 +51,7 @@ TreePlan PlanOf(const std::shared_ptr<const PathBatch>& batch, Backend backend, 
   return plan->BuildPart(0);
 }
 
-at::Tensor EncodeInRequestOrder(const TreeEncoder& encoder, const TreePlan& plan) {
+at::Tensor EncodeInRequestOrder(TreeEncoder& encoder, const TreePlan& plan) {
   const auto encoded = encoder.Encode(plan, plan.endpoints);
   EXPECT_TRUE(encoded.ok()) << encoded.status();
   at::Tensor ordered = encoded->clone();

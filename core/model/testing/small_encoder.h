@@ -24,7 +24,7 @@ TreePlan PlanOf(const std::shared_ptr<const PathBatch>& batch, Backend backend,
                 Packing packing = Packing::kAuto);
 
 // Endpoint vectors in the order of the request's paths.
-at::Tensor EncodeInRequestOrder(const TreeEncoder& encoder, const TreePlan& plan);
+at::Tensor EncodeInRequestOrder(TreeEncoder& encoder, const TreePlan& plan);
 
 // The largest relative error of a row, by the 2-norm.
 double LargestRelativeError(const at::Tensor& actual, const at::Tensor& expected);

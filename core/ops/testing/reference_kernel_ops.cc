@@ -66,18 +66,20 @@ class ReferenceKernelOps : public KernelOps {
     if (projection.bias.defined()) {
       sums.add_(projection.bias);
     }
-    const at::Tensor& q_norm = projection.q_norm;
-    const at::Tensor& k_norm = projection.k_norm;
+    const bool is_normed = projection.qk_norm.defined();
+    const auto head_norm = [&](int64_t head) {
+      return is_normed ? Values(projection.qk_norm[head]) : std::vector<double>();
+    };
     const float* frequencies = model_.inverse_frequencies.const_data_ptr<float>();
     const std::vector<float> inverse_frequencies(frequencies, frequencies + model_.head_dim / 2);
     const int32_t* positions = position_ids.const_data_ptr<int32_t>();
-    const std::vector<double> q_weight = q_norm.defined() ? Values(q_norm) : std::vector<double>();
-    const std::vector<double> k_weight = k_norm.defined() ? Values(k_norm) : std::vector<double>();
-    const int64_t turned_heads = model_.num_query_heads + model_.num_kv_heads;
-    const int64_t all_heads = turned_heads + model_.num_kv_heads;
+    const std::vector<double> q_weight = head_norm(0);
+    const std::vector<double> k_weight = head_norm(model_.num_query_heads);
+    const int64_t rotated_heads = model_.num_query_heads + model_.num_kv_heads;
+    const int64_t all_heads = rotated_heads + model_.num_kv_heads;
     MapRows(sums, model_.head_dim, qkv, [&](int64_t row, std::vector<double> values) {
       const int64_t head = row % all_heads;
-      if (head >= turned_heads) {
+      if (head >= rotated_heads) {
         return values;
       }
       const std::vector<double>& weight = head < model_.num_query_heads ? q_weight : k_weight;

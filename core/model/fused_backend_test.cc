@@ -1,9 +1,12 @@
-// The fused decoder's algebra with the kernels' twins on the CPU, against the path backend.
-#include "core/model/fused_decoder.h"
+// The fused backend's algebra with the kernels' twins on the CPU, against the path backend.
+#include "core/model/fused_backend.h"
 
-#include <cstring>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "ATen/Parallel.h"
@@ -11,13 +14,16 @@
 #include "ATen/ops/randn.h"
 #include "absl/strings/match.h"
 #include "c10/core/InferenceMode.h"
+#include "c10/util/Exception.h"
 #include "core/checkpoint/synthetic.h"
 #include "core/checkpoint/testing/small_config.h"
 #include "core/checkpoint/weight_schema.h"
 #include "core/model/decoder.h"
 #include "core/model/testing/random_batch.h"
+#include "core/model/torch_layer_ops.h"
 #include "core/model/tree_context.h"
 #include "core/ops/cuda_kernel_ops.h"
+#include "core/ops/graph_recorder.h"
 #include "core/ops/kernel_ops.h"
 #include "core/ops/testing/reference_kernel_ops.h"
 #include "gtest/gtest.h"
@@ -66,13 +72,18 @@ DecoderWeights LargeWeights(const ModelConfig& config) {
   const c10::InferenceMode inference;
   weights->embedding.mul_(20);
   for (const LayerWeights& layer : weights->layers) {
-    for (const at::Tensor& matrix : {layer.qkv, layer.output, layer.gate_up, layer.down,
-                                     layer.experts.gate_up, layer.experts.down}) {
-      if (matrix.defined()) {
-        matrix.mul_(20);
-      }
+    const HeadProjection& heads = std::get<AttentionWeights>(layer.mixer).heads;
+    std::vector<at::Tensor> matrices = {heads.weight, layer.output};
+    if (const auto* mlp = std::get_if<GatedMlpWeights>(&layer.channel); mlp != nullptr) {
+      matrices.insert(matrices.end(), {mlp->gate_up, mlp->down});
+    } else {
+      const auto& experts = std::get<ExpertWeights>(layer.channel);
+      matrices.insert(matrices.end(), {experts.gate_up, experts.down});
     }
-    for (const at::Tensor& bias : {layer.qkv_bias, layer.output_bias}) {
+    for (const at::Tensor& matrix : matrices) {
+      matrix.mul_(20);
+    }
+    for (const at::Tensor& bias : {heads.bias, layer.output_bias}) {
       if (bias.defined()) {
         bias.copy_(at::randn(bias.sizes()));
       }
@@ -90,8 +101,8 @@ TreePlan PlanOf(const std::shared_ptr<const PathBatch>& batch, Backend backend) 
   return plan->BuildPart(0);
 }
 
-std::unique_ptr<FusedDecoder> MakeFused(const ModelConfig& config, const DecoderWeights& weights) {
-  auto fused = FusedDecoder::Create(config, weights, at::TensorOptions().dtype(at::kFloat),
+std::unique_ptr<FusedBackend> MakeFused(const ModelConfig& config, const DecoderWeights& weights) {
+  auto fused = FusedBackend::Create(config, weights, at::TensorOptions().dtype(at::kFloat),
                                     ReferenceKernels());
   EXPECT_TRUE(fused.ok()) << fused.status();
   return *std::move(fused);
@@ -102,7 +113,8 @@ at::Tensor RunPaths(const ModelConfig& config, const DecoderWeights& weights,
   const auto context =
       TreeContext::Create(plan, plan.endpoints, {weights.rotary, at::kFloat, 0, {}});
   EXPECT_TRUE(context.ok()) << context.status();
-  return Decoder(config, weights).Forward(*context);
+  TorchLayerOps ops(config, *context);
+  return Decode(weights, ops);
 }
 
 double LargestRelativeError(const at::Tensor& actual, const at::Tensor& expected) {
@@ -112,7 +124,7 @@ double LargestRelativeError(const at::Tensor& actual, const at::Tensor& expected
   return norm(actual.sub(expected)).div(norm(expected)).max().item<double>();
 }
 
-TEST(FusedDecoderTest, MatchesPathsAlone) {
+TEST(FusedBackendTest, MatchesPathsAlone) {
   const c10::InferenceMode inference;
   for (const auto& [name, config] : FamilyCases()) {
     const DecoderWeights weights = LargeWeights(config);
@@ -131,7 +143,7 @@ TEST(FusedDecoderTest, MatchesPathsAlone) {
   }
 }
 
-TEST(FusedDecoderTest, AnySlotsMayBeReadOrNone) {
+TEST(FusedBackendTest, AnySlotsMayBeReadOrNone) {
   const c10::InferenceMode inference;
   const ModelConfig config = GroupedConfig();
   const DecoderWeights weights = LargeWeights(config);
@@ -152,7 +164,7 @@ TEST(FusedDecoderTest, AnySlotsMayBeReadOrNone) {
   EXPECT_EQ(fused->Forward(plan, {})->sizes(), at::IntArrayRef({0, config.hidden_size}));
 }
 
-TEST(FusedDecoderTest, RefusesSlotsOutsideAndOtherGrids) {
+TEST(FusedBackendTest, RefusesSlotsOutsideAndOtherGrids) {
   const c10::InferenceMode inference;
   const ModelConfig config = GroupedConfig();
   const auto fused = MakeFused(config, LargeWeights(config));
@@ -165,21 +177,19 @@ TEST(FusedDecoderTest, RefusesSlotsOutsideAndOtherGrids) {
             absl::StatusCode::kInternal);
 }
 
-TEST(FusedDecoderTest, GraphSizesAreFew) { EXPECT_EQ(FusedDecoder::NumGraphSizes(), 24); }
-
-TEST(FusedDecoderTest, SaysWhichModelsItDoesNotRun) {
+TEST(FusedBackendTest, SaysWhichModelsItDoesNotRun) {
   const c10::InferenceMode inference;
   const auto options = at::TensorOptions().dtype(at::kBFloat16);
   ModelConfig config = GroupedConfig();
   const DecoderWeights weights = LargeWeights(config);
   config.sliding_window = 77;
   const absl::Status sliding =
-      FusedDecoder::Create(config, weights, options, ReferenceKernels()).status();
+      FusedBackend::Create(config, weights, options, ReferenceKernels()).status();
   EXPECT_EQ(sliding.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(absl::StrContains(sliding.message(), "sliding window of 77")) << sliding;
 }
 
-TEST(FusedDecoderTest, TellsTheKernelsNoInnerSizeWhereAllLayersAreSparse) {
+TEST(FusedBackendTest, TellsTheKernelsNoInnerSizeWhereAllLayersAreSparse) {
   for (const auto& [name, config] : FamilyCases()) {
     const KernelModel model = KernelModelOf(config, LargeWeights(config));
     EXPECT_EQ(model.intermediate_size, std::string(name) == "all_moe" ? 0 : 40) << name;
@@ -188,7 +198,7 @@ TEST(FusedDecoderTest, TellsTheKernelsNoInnerSizeWhereAllLayersAreSparse) {
 }
 
 // Rotary scales other than one turn up in the scores only.
-TEST(FusedDecoderTest, RotaryScaleIsInTheScores) {
+TEST(FusedBackendTest, RotaryScaleIsInTheScores) {
   const c10::InferenceMode inference;
   const ModelConfig config = GroupedConfig();
   DecoderWeights weights = LargeWeights(config);
@@ -199,6 +209,110 @@ TEST(FusedDecoderTest, RotaryScaleIsInTheScores) {
   EXPECT_LE(LargestRelativeError(*fused->Forward(plan, plan.endpoints),
                                  RunPaths(config, weights, PlanOf(batch, Backend::kPath))),
             1e-4);
+}
+
+// Records by keeping the body, and replays by running it again.
+class FakeRecorder : public GraphRecorder {
+ public:
+  struct Log {
+    int recorded = 0;
+    int replayed = 0;
+    int failures_left = 0;  // Recordings that are still to fail.
+  };
+
+  explicit FakeRecorder(Log* log) : log_(log) {}
+
+  std::unique_ptr<RecordedGraph> Record(const std::function<void()>& body) override {
+    if (log_->failures_left > 0) {
+      --log_->failures_left;
+      TORCH_CHECK(false, "capture failed");
+    }
+    body();
+    ++log_->recorded;
+    return std::make_unique<Graph>(body, log_);
+  }
+
+  int64_t FreeBytes() const override { return 1000 - log_->recorded; }
+
+ private:
+  class Graph : public RecordedGraph {
+   public:
+    Graph(std::function<void()> body, Log* log) : body_(std::move(body)), log_(log) {}
+    void Replay() override {
+      ++log_->replayed;
+      body_();
+    }
+
+   private:
+    const std::function<void()> body_;
+    Log* const log_;
+  };
+
+  Log* const log_;
+};
+
+// With graphs, on the kernels' twins.
+std::unique_ptr<FusedBackend> MakeRecording(const ModelConfig& config,
+                                            const DecoderWeights& weights, FakeRecorder::Log* log) {
+  auto ops =
+      ReferenceKernels()(KernelModelOf(config, weights), at::TensorOptions().dtype(at::kFloat));
+  EXPECT_TRUE(ops.ok()) << ops.status();
+  return std::make_unique<FusedBackend>(config, weights, *std::move(ops),
+                                        std::make_unique<FakeRecorder>(log));
+}
+
+// Forwards of many sizes, so that one finds what others left in the buffers that they share.
+TEST(FusedBackendTest, ReplayedGraphsComputeWhatPlainForwardsDo) {
+  const c10::InferenceMode inference;
+  const ModelConfig config = GroupedConfig();
+  const DecoderWeights weights = LargeWeights(config);
+  const auto plain = MakeFused(config, weights);
+  FakeRecorder::Log log;
+  const auto recording = MakeRecording(config, weights, &log);
+  for (const uint32_t seed : {1U, 2U, 3U, 4U, 2U, 1U}) {
+    const TreePlan plan =
+        PlanOf(RandomBatch(seed, static_cast<int32_t>(seed), 20), Backend::kFused);
+    const auto expected = plain->Forward(plan, plan.endpoints);
+    const auto actual = recording->Forward(plan, plan.endpoints);
+    ASSERT_TRUE(actual.ok()) << actual.status();
+    EXPECT_LE(LargestRelativeError(*actual, *expected), 1e-5) << seed;
+    EXPECT_EQ(recording->Forward(plan, {})->sizes(), at::IntArrayRef({0, config.hidden_size}));
+  }
+  EXPECT_EQ(log.replayed, 12);
+  EXPECT_GT(log.recorded, 1);
+  EXPECT_LE(log.recorded, 4);
+  EXPECT_EQ(recording->num_graphs(), log.recorded);
+  EXPECT_EQ(recording->graph_bytes(), log.recorded);
+  EXPECT_EQ(plain->num_graphs(), 0);
+  EXPECT_FALSE(plain->RecordNextGraph());
+}
+
+TEST(FusedBackendTest, LongForwardsRunWithoutAGraph) {
+  const c10::InferenceMode inference;
+  const ModelConfig config = GroupedConfig();
+  FakeRecorder::Log log;
+  const auto recording = MakeRecording(config, LargeWeights(config), &log);
+  auto batch = std::make_shared<PathBatch>();
+  batch->question_offsets = {0};
+  batch->AddQuestion({}, {std::vector<int32_t>(static_cast<size_t>(GraphLimits().max_tokens) + 1)});
+  const TreePlan plan = PlanOf(batch, Backend::kFused);
+  ASSERT_EQ(plan.computed_tokens(), GraphLimits().max_tokens + 1);
+  EXPECT_TRUE(recording->Forward(plan, plan.endpoints).ok());
+  EXPECT_EQ(log.recorded, 0);
+}
+
+TEST(FusedBackendTest, AFailedRecordingFailsItsForwardAlone) {
+  const c10::InferenceMode inference;
+  const ModelConfig config = GroupedConfig();
+  FakeRecorder::Log log;
+  log.failures_left = 2;
+  const auto recording = MakeRecording(config, LargeWeights(config), &log);
+  const TreePlan plan = PlanOf(RandomBatch(1, 2, 20), Backend::kFused);
+  EXPECT_THROW((void)recording->Forward(plan, plan.endpoints), c10::Error);
+  EXPECT_THROW(recording->RecordNextGraph(), c10::Error);
+  EXPECT_EQ(recording->num_graphs(), 0);
+  EXPECT_TRUE(recording->Forward(plan, plan.endpoints).ok());
+  EXPECT_EQ(recording->num_graphs(), 1);
 }
 
 // What the CUDA kernels say to a model of this shape in this type, on a CPU.

@@ -1,0 +1,58 @@
+// The kernels of one model, with the rows of memory that they work on.
+#ifndef CORE_MODEL_MODEL_KERNELS_H_
+#define CORE_MODEL_MODEL_KERNELS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "ATen/core/Tensor.h"
+#include "core/checkpoint/model_config.h"
+#include "core/model/weights.h"
+#include "core/ops/kernel_ops.h"
+
+namespace canopy {
+
+// Returns what the kernels want to know of a model.
+KernelModel KernelModelOf(const ModelConfig& config, const DecoderWeights& weights);
+
+// A row for each token, but for gate_up and activated, whose rows serve one part of the tokens
+// after the other.
+struct LayerBuffers {
+  at::Tensor hidden;  // the residual stream
+  at::Tensor normed;
+  at::Tensor qkv;
+  at::Tensor mixed;
+  at::Tensor gate_up;
+  at::Tensor activated;
+};
+
+// Returns the first rows of each buffer; `rows` is at most the buffers' own.
+LayerBuffers FirstRows(const LayerBuffers& buffers, int64_t rows);
+
+// Immutable. Throws LibTorch's errors.
+class ModelKernels {
+ public:
+  // Buffers have the device and dtype of `options`.
+  ModelKernels(const ModelConfig& config, const at::TensorOptions& options,
+               std::unique_ptr<const KernelOps> ops);
+
+  const KernelOps& ops() const { return *ops_; }
+  const ExpertsConfig& experts() const { return config_.experts; }
+
+  // Buffers for all steps of a layer over so many rows.
+  LayerBuffers MakeBuffers(int64_t rows) const;
+  // Buffers for what follows the mixer: no `qkv`.
+  LayerBuffers MakeFinishBuffers(int64_t rows) const;
+
+ private:
+  at::Tensor MakeRows(int64_t rows, int64_t columns) const;
+
+  const ModelConfig config_;
+  const at::TensorOptions options_;
+  const int64_t intermediate_size_;  // of dense MLPs; 0 if no layer has one
+  const std::unique_ptr<const KernelOps> ops_;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_MODEL_MODEL_KERNELS_H_

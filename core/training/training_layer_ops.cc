@@ -1,0 +1,56 @@
+#include "core/training/training_layer_ops.h"
+
+#include <utility>
+#include <vector>
+
+#include "ATen/ops/linear.h"
+#include "core/model/rotary.h"
+#include "core/ops/recompute.h"
+
+namespace canopy {
+
+TrainingLayerOps::TrainingLayerOps(const ModelConfig& config, const TreeContext& context,
+                                   bool recomputes)
+    : TorchLayerOps(config, context), recomputes_(recomputes) {}
+
+at::Tensor TrainingLayerOps::AddOutput(const MixedRows& rows, const at::Tensor& output,
+                                       const at::Tensor& bias) {
+  return rows.hidden.add(at::linear(rows.mixed, output.t(), bias));
+}
+
+at::Tensor TrainingLayerOps::AddGatedMlp(const at::Tensor& hidden, const at::Tensor& norm,
+                                         const GatedMlpWeights& mlp) {
+  return hidden.add(at::linear(ActivateGated(hidden, norm, mlp), mlp.down.t()));
+}
+
+at::Tensor TrainingLayerOps::AddExperts(const at::Tensor& hidden, const at::Tensor& norm,
+                                        const ExpertWeights& experts) {
+  return hidden.add(Mixture(hidden, norm, experts));
+}
+
+at::Tensor TrainingLayerOps::Run(LayerFunction function, const LayerWeights& layer,
+                                 const at::Tensor& hidden) {
+  if (!recomputes_) {
+    return function(*this, layer, hidden);
+  }
+  std::vector<at::Tensor> inputs = TensorsOf(layer);
+  // Owns all that it uses, since the backward pass comes when this forward is long gone, but keeps
+  // no weight: those are inputs.
+  LayerWeights kinds = WithTensors(layer, std::vector<at::Tensor>(inputs.size()));
+  inputs.push_back(hidden);
+  return RecomputeInBackward(
+             [ops = *this, function,
+              kinds = std::move(kinds)](const std::vector<at::Tensor>& tensors) {
+               TrainingLayerOps again = ops;
+               return std::vector{function(again, WithTensors(kinds, tensors), tensors.back())};
+             },
+             inputs)
+      .front();
+}
+
+// Under autocast the heads are narrower than the tables.
+at::Tensor TrainingLayerOps::Rotate(const at::Tensor& heads, at::ScalarType type) const {
+  return ApplyRotaryForTraining(heads, rotary()).to(type);
+}
+
+}  // namespace canopy

@@ -1,0 +1,37 @@
+// The decoder's steps through LibTorch's operators, differentiable by weights and inputs.
+#ifndef CORE_TRAINING_TRAINING_LAYER_OPS_H_
+#define CORE_TRAINING_TRAINING_LAYER_OPS_H_
+
+#include "ATen/core/Tensor.h"
+#include "core/checkpoint/model_config.h"
+#include "core/model/torch_layer_ops.h"
+#include "core/model/tree_context.h"
+#include "core/model/weights.h"
+
+namespace canopy {
+
+// Overwrites nothing that a backward pass reads, and works under autocast. The context's attention
+// drops what its own training options say.
+class TrainingLayerOps final : public TorchLayerOps {
+ public:
+  // With `recomputes`, each layer keeps its input alone and runs again in the backward pass.
+  TrainingLayerOps(const ModelConfig& config, const TreeContext& context, bool recomputes);
+
+  at::Tensor AddOutput(const MixedRows& rows, const at::Tensor& output,
+                       const at::Tensor& bias) override;
+  at::Tensor AddGatedMlp(const at::Tensor& hidden, const at::Tensor& norm,
+                         const GatedMlpWeights& mlp) override;
+  at::Tensor AddExperts(const at::Tensor& hidden, const at::Tensor& norm,
+                        const ExpertWeights& experts) override;
+  at::Tensor Run(LayerFunction function, const LayerWeights& layer,
+                 const at::Tensor& hidden) override;
+
+ private:
+  at::Tensor Rotate(const at::Tensor& heads, at::ScalarType type) const override;
+
+  bool recomputes_;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_TRAINING_TRAINING_LAYER_OPS_H_
