@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/flag_text.h"
 #include "client/cli/flag_reader.h"
 #include "client/output_fields.h"
 

@@ -20,6 +20,7 @@
 #include "core/checkpoint/host_model.h"
 #include "core/checkpoint/synthetic.h"
 #include "core/checkpoint/testing/test_files.h"
+#include "core/engine/batch_tokens.h"
 #include "core/ops/testing/reference_kernel_ops.h"
 #include "core/tree/route_costs.h"
 #include "core/tree/tree_plan.h"
