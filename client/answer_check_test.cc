@@ -145,6 +145,33 @@ TEST(ScoreCheckTest, RefusesShortOrLongPerTokenLists) {
         [](Response* r) { Candidate(r, 1, 0)->clear_first_scored_token(); }}});
 }
 
+TEST(ScoreCheckTest, RanksCountFromOneAndThereIsOneForEachScoredToken) {
+  v1::ScoreRequest request = SampleRequest();
+  request.mutable_outputs()->set_token_ranks(true);
+  v1::ScoreResponse right = SampleResponse();
+  for (v1::QuestionResult& question : *right.mutable_results()) {
+    for (v1::CandidateResult& candidate : *question.mutable_candidates()) {
+      for (int i = 0; i < candidate.token_logprobs_size(); ++i) {
+        candidate.add_token_ranks(1);
+      }
+    }
+  }
+  ExpectRefused(
+      request, right,
+      {{".token_ranks: 1 instead of 2",
+        [](Response* r) { Candidate(r, 0, 0)->mutable_token_ranks()->RemoveLast(); }},
+       {".token_ranks: 0 instead of 1",
+        [](Response* r) { Candidate(r, 0, 1)->clear_token_ranks(); }},
+       {".token_ranks: 1 instead of 0",
+        [](Response* r) { Candidate(r, 0, 2)->add_token_ranks(1); }},
+       {"candidates[0].token_ranks: 0 without a reason",
+        [](Response* r) { Candidate(r, 0, 0)->set_token_ranks(1, 0); }},
+       {"candidates[0].unscored_outputs names token_ranks, which is there", [](Response* r) {
+          Candidate(r, 0, 0)->set_unscored_reason("non_finite");
+          Candidate(r, 0, 0)->add_unscored_outputs("token_ranks");
+        }}});
+}
+
 TEST(ScoreCheckTest, PathScopeCoversThePrefix) {
   v1::ScoreRequest request;
   v1::Question* question = request.add_questions();

@@ -66,6 +66,18 @@ TEST(AnswerJsonTest, ACandidateThatLacksOneOutputKeepsItsRow) {
   EXPECT_THAT(ScoreResponseToJson(response), HasSubstr(R"("rows":[null,[0.0,2.0],)"));
 }
 
+TEST(AnswerJsonTest, RanksAreIntegersBehindTheOlderOutputs) {
+  v1::ScoreResponse response;
+  v1::CandidateResult* candidate = response.add_results()->add_candidates();
+  candidate->set_first_scored_token(2);
+  candidate->add_token_ranks(1);
+  candidate->add_token_ranks(151'936);
+  candidate->add_values(0.5);
+  EXPECT_THAT(ScoreResponseToJson(response),
+              HasSubstr(R"({"id":"","tokens":0,"first_scored_token":2,"values":[0.5],)"
+                        R"("token_ranks":[1,151936]})"));
+}
+
 TEST(AnswerJsonTest, OtherElementTypesAreBase64) {
   v1::ScoreResponse response;
   response.mutable_vectors()->set_dtype(v1::DTYPE_BFLOAT16);

@@ -78,6 +78,7 @@ TEST(OutputFieldsTest, TitlesNameOneEntry) {
   EXPECT_EQ(EntryTitle(*result.FindFieldByName("entropy")), "entropy");
   EXPECT_EQ(EntryTitle(*result.FindFieldByName("min_logit")), "min logit");
   EXPECT_EQ(EntryTitle(*result.FindFieldByName("values")), "value");
+  EXPECT_EQ(EntryTitle(*result.FindFieldByName("token_ranks")), "rank");
 }
 
 TEST(OutputFieldsTest, NumbersAreThoseOfTheField) {

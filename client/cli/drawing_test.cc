@@ -228,6 +228,26 @@ TEST(ScoreTablesTest, LongRunsAndListsAreCutAndCounted) {
   }
 }
 
+TEST(ScoreTablesTest, ShowsRanksUnderTheirTokensAndTheirMean) {
+  v1::ScoreRequest request;
+  v1::Question* question = request.add_questions();
+  question->mutable_prefix()->add_ids(5);
+  v1::ScoreResponse response;
+  v1::QuestionResult* result = response.add_results();
+  for (const uint32_t token : {7, 8}) {
+    question->add_candidates()->mutable_tokens()->add_ids(token);
+    v1::CandidateResult* candidate = result->add_candidates();
+    candidate->set_tokens(2);
+    candidate->set_first_scored_token(1);
+    candidate->add_token_ranks(token);
+  }
+  const std::string text = ScoreTables(request, response, kPlain);
+  EXPECT_THAT(text, HasSubstr("  mean rank\n"));
+  EXPECT_THAT(text, HasSubstr("     7.0000\n"));
+  EXPECT_THAT(text, HasSubstr("token  7\n"));
+  EXPECT_THAT(text, HasSubstr("rank   7\n"));
+}
+
 TEST(ScoreTablesTest, ColoursTheWinner) {
   EXPECT_THAT(ScoreTables(SampleRequest(), SampleResponse(), Palette(true)),
               HasSubstr("\x1b[1;32m*     1  blue "));

@@ -58,6 +58,8 @@ ABSL_FLAG(bool, entropy, false, "entropy of the distribution that each token cam
 ABSL_FLAG(bool, vocab_range, false, "smallest and largest logit of that distribution");
 ABSL_FLAG(bool, values, false, "value of each token, from a critic model");
 ABSL_FLAG(uint32_t, top_logprobs, 0, "most likely tokens at each position; 0 = none, at most 128");
+ABSL_FLAG(bool, token_ranks, false,
+          "rank of each token in the distribution that it came from; 1 = the most likely");
 ABSL_FLAG(std::string, scope, "candidate",
           absl::StrCat("tokens that per-token outputs cover: ",
                        EnumChoices(*v1::Scope_descriptor())));

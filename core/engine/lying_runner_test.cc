@@ -125,6 +125,7 @@ TEST(LyingRunnerTest, EverySizeIsCheckedAgainstThePlan) {
        [](PartOutput* o) { o->tokens.top_ids.resize(5); }},
       {"tokens.top_logprobs has size 15 instead of 10",
        [](PartOutput* o) { o->tokens.top_logprobs.resize(15); }},
+      {"tokens.ranks has size 4 instead of 5", [](PartOutput* o) { o->tokens.ranks.pop_back(); }},
       {"values.entries has size 5 instead of 4",
        [](PartOutput* o) { o->values.entries.offsets.push_back(5); }},
       {"values.entries falls from 3 to 2", [](PartOutput* o) { o->values.entries.offsets[3] = 2; }},

@@ -1,8 +1,13 @@
 #include "core/ops/logit_ops.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "ATen/ops/amax.h"
 #include "ATen/ops/amin.h"
+#include "ATen/ops/arange.h"
 #include "ATen/ops/bmm.h"
+#include "ATen/ops/cat.h"
 #include "ATen/ops/empty.h"
 #include "ATen/ops/logsumexp.h"
 #include "c10/core/DeviceGuard.h"
@@ -10,6 +15,7 @@
 #include "core/ops/cuda_stream.h"
 #include "kernels/device.h"
 #include "kernels/product/logit_product.h"
+#include "kernels/product/logit_ranks.h"
 #include "kernels/product/logit_stats.h"
 
 namespace canopy {
@@ -75,6 +81,44 @@ LogitStats ReadByLibTorch(const at::Tensor& logits, const LogitStatsOptions& opt
   return stats;
 }
 
+at::Tensor RanksByKernel(const at::Tensor& logits, const LogitTargets& targets) {
+  const c10::DeviceGuard guard(logits.device());
+  const at::Tensor rows = targets.rows.to(at::kInt);
+  const at::Tensor tokens = targets.tokens.to(at::kInt);
+  const at::Tensor ranks = at::empty({rows.size(0)}, rows.options());
+  kernels::LogitRanksParams params;
+  params.logits = logits.const_data_ptr<float>();
+  params.target_rows = rows.const_data_ptr<int32_t>();
+  params.target_columns = tokens.const_data_ptr<int32_t>();
+  params.ranks = ranks.mutable_data_ptr<int32_t>();
+  params.columns = static_cast<int32_t>(logits.size(1));
+  params.num_targets = static_cast<int32_t>(rows.size(0));
+  CheckLaunch(kernels::LaunchLogitRanks(params, CurrentCudaStream()), "logit ranks");
+  return ranks;
+}
+
+// Of one target in each of `rows` [targets, vocab], which is overwritten. tokens [targets, 1].
+at::Tensor RanksOfRows(const at::Tensor& rows, const at::Tensor& tokens) {
+  const at::Tensor own = rows.gather(1, tokens);
+  at::Tensor is_before = at::arange(rows.size(1), tokens.options()).unsqueeze(0).lt(tokens);
+  is_before.logical_and_(rows.eq(own)).logical_or_(rows.gt(own));
+  const at::Tensor ranks = is_before.sum({1}, /*keepdim=*/false, at::kInt).add_(1);
+  // What is not finite differs from itself by NaN.
+  return ranks.masked_fill(rows.sub_(rows).eq(0).all(1).logical_not_(), -1);
+}
+
+// As many targets at a time as there are rows of logits, so that the scratch memory does not grow
+// with the number of targets in a row.
+at::Tensor RanksByLibTorch(const at::Tensor& logits, const LogitTargets& targets) {
+  std::vector<at::Tensor> ranks = {at::empty({0}, targets.rows.options().dtype(at::kInt))};
+  for (int64_t begin = 0; begin < targets.rows.size(0); begin += logits.size(0)) {
+    const int64_t count = std::min(logits.size(0), targets.rows.size(0) - begin);
+    ranks.push_back(RanksOfRows(logits.index_select(0, targets.rows.narrow(0, begin, count)),
+                                targets.tokens.narrow(0, begin, count).unsqueeze(1)));
+  }
+  return at::cat(ranks);
+}
+
 }  // namespace
 
 LogitReader::LogitReader(at::Device device) {
@@ -134,6 +178,13 @@ int64_t LogitReader::ProductRowBytes(const at::Tensor& weight) {
 LogitStats LogitReader::Read(const at::Tensor& logits, const LogitStatsOptions& options) const {
   return has_kernel_ && !logits.requires_grad() ? ReadByKernel(logits, options)
                                                 : ReadByLibTorch(logits, options);
+}
+
+at::Tensor LogitReader::Ranks(const at::Tensor& logits, const LogitTargets& targets) const {
+  TORCH_CHECK(logits.scalar_type() == at::kFloat && logits.is_contiguous() && logits.dim() == 2,
+              "logits: want dense rows of float32, got ", logits.scalar_type(), " ",
+              logits.sizes());
+  return has_kernel_ ? RanksByKernel(logits, targets) : RanksByLibTorch(logits, targets);
 }
 
 }  // namespace canopy

@@ -50,11 +50,19 @@ class LogitReader {
                          const LogitTargets& targets, const LogitStatsOptions& options,
                          at::Tensor* target_logits) const;
 
+  // Returns the place of each target's logit in its row, [targets] int32: 1 + the number of logits
+  // that are larger, or equal and of a lower token. -1 in a row with a logit that is not finite.
+  // logits as for Read; no gradients. Throws LibTorch's errors.
+  at::Tensor Ranks(const at::Tensor& logits, const LogitTargets& targets) const;
+
   // Bytes that ReadProduct takes at most for each row.
   static int64_t ProductRowBytes(const at::Tensor& weight);
 
   // Bytes that Read takes at most for each logit.
   int64_t scratch_bytes() const { return has_kernel_ ? 0 : 8; }
+
+  // Bytes that Ranks takes at most for each logit.
+  int64_t rank_scratch_bytes() const { return has_kernel_ ? 0 : 16; }
 
  private:
   bool has_kernel_ = false;

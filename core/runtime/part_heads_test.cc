@@ -74,6 +74,8 @@ TEST_F(PartHeadsTest, NothingIsMissingWhereAllIsFinite) {
   EXPECT_EQ(output.finite, kAllFinite);
   EXPECT_TRUE(output.inner_finite.empty());
   EXPECT_EQ(output.unscored, (Sets{0, 0, 0}));
+  // All logits are the same.
+  EXPECT_EQ(output.tokens.ranks, (std::vector<int32_t>{3, 4, 5, 6, 7, 8}));
 }
 
 // The request that lost 42 of 44 candidates: 1 / temperature is infinite.
@@ -144,7 +146,8 @@ TEST_F(PartHeadsTest, LogitsThatOverflowCostAllThatReadsThem) {
       Compute(Everything(), [](const at::Tensor& hidden) { hidden.mul_(10); });
   for (const OutputSet unscored : output.unscored) {
     EXPECT_EQ(unscored, BitOf(Output::kTokenLogprobs) | BitOf(Output::kEntropy) |
-                            BitOf(Output::kVocabRange) | BitOf(Output::kTopLogprobs));
+                            BitOf(Output::kVocabRange) | BitOf(Output::kTopLogprobs) |
+                            BitOf(Output::kTokenRanks));
   }
 }
 

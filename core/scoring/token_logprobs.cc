@@ -19,8 +19,8 @@
 namespace canopy {
 namespace {
 
-// Bytes that a chunk takes for each of its logits; and, where tokens are ranked, for the keys of
-// the order below and two arrays of their size on the way.
+// Bytes that a chunk takes for each of its logits; and, where the most likely tokens are wanted,
+// for the keys of the order below and two arrays of their size on the way.
 constexpr int64_t kBytesPerLogit = 4;
 constexpr int64_t kBytesPerRankedLogit = 24;
 // Rows of a product in whole tiles of the device's matrix units.
@@ -89,10 +89,18 @@ DistributionResults ReadLogits(const at::Tensor& logits, const LogitReader& read
     results.top_logprobs =
         logits.gather(1, top).div(options.temperature).sub(stats.log_sum_exp.unsqueeze(1));
   }
+  if (options.token_ranks) {
+    results.ranks = reader.Ranks(logits.detach(), targets);
+  }
   return results;
 }
 
-// The same of hidden x weight, whose logits are never stored. Without top_logprobs.
+// Returns true if tokens are compared with each other: then a chunk's logits have to be stored.
+bool ComparesTokens(const DistributionOptions& options) {
+  return options.top_logprobs > 0 || options.token_ranks;
+}
+
+// The same of hidden x weight, whose logits are never stored. For options that compare no tokens.
 DistributionResults ReadProduct(const at::Tensor& hidden, const at::Tensor& weight,
                                 const LogitReader& reader, const LogitTargets& targets,
                                 const DistributionOptions& options) {
@@ -173,7 +181,8 @@ LanguageModelHead::LanguageModelHead(at::Tensor weight)
 
 int64_t LanguageModelHead::ChunkRows(const DistributionOptions& options, bool by_product) const {
   const int64_t scratch_bytes =
-      std::max(reader_.scratch_bytes(), options.top_logprobs > 0 ? kBytesPerRankedLogit : 0);
+      std::max({reader_.scratch_bytes(), options.top_logprobs > 0 ? kBytesPerRankedLogit : 0,
+                options.token_ranks ? reader_.rank_scratch_bytes() : 0});
   const int64_t row_bytes = by_product ? LogitReader::ProductRowBytes(weight_)
                                        : weight_.size(0) * (kBytesPerLogit + scratch_bytes);
   const int64_t rows = options.workspace_bytes / row_bytes;
@@ -185,7 +194,7 @@ DistributionResults LanguageModelHead::Read(const at::Tensor& hidden,
                                             const DistributionOptions& options) const {
   const bool wants_gradients =
       c10::GradMode::is_enabled() && (hidden.requires_grad() || weight_.requires_grad());
-  const bool by_product = !wants_gradients && options.top_logprobs == 0 &&
+  const bool by_product = !wants_gradients && !ComparesTokens(options) &&
                           hidden.scalar_type() == weight_.scalar_type() &&
                           reader_.ReadsProductsWith(weight_);
   const std::vector<int32_t> target_rows = TargetRows(reads);

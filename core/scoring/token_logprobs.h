@@ -1,7 +1,7 @@
-// The head of a language model: hidden states -> log-probabilities of tokens, entropy, the range of
-// the logits and the most likely tokens. Logits exist for a chunk of rows at a time, whatever the
-// batch, and are read once where our kernels run; on Hopper, unless tokens are ranked, they never
-// leave the product's registers.
+// The head of a language model: hidden states -> log-probabilities and ranks of tokens, entropy,
+// the range of the logits and the most likely tokens. Logits exist for a chunk of rows at a time,
+// whatever the batch, and are read once where our kernels run; on Hopper, unless tokens are
+// compared, they never leave the product's registers.
 #ifndef CORE_SCORING_TOKEN_LOGPROBS_H_
 #define CORE_SCORING_TOKEN_LOGPROBS_H_
 
@@ -30,6 +30,7 @@ struct DistributionResults {
   at::Tensor max_logit;     // [distributions] float32, raw
   at::Tensor top_ids;       // [distributions, k] int32, best first; ties to the lower id
   at::Tensor top_logprobs;  // [distributions, k] float32
+  at::Tensor ranks;         // [targets] int32, from 1; -1 where a logit is not finite
 };
 
 // The tensor of each list of TokenOutputs, in the order of kLists.
@@ -37,6 +38,7 @@ inline constexpr at::Tensor DistributionResults::*kDistributionTensors[] = {
     &DistributionResults::logprobs,  &DistributionResults::entropy,
     &DistributionResults::min_logit, &DistributionResults::max_logit,
     &DistributionResults::top_ids,   &DistributionResults::top_logprobs,
+    &DistributionResults::ranks,
 };
 static_assert(std::size(kDistributionTensors) == kNumDistributionLists);
 

@@ -16,6 +16,7 @@
 #include "ATen/ops/sin.h"
 #include "ATen/ops/tensor.h"
 #include "c10/core/Allocator.h"
+#include "c10/core/GradMode.h"
 #include "c10/util/ThreadLocalDebugInfo.h"
 #include "gtest/gtest.h"
 #include "tests/testing/test_device.h"
@@ -45,6 +46,7 @@ DistributionReads SomeReads() {
 DistributionOptions All(float temperature, int32_t top) {
   DistributionOptions options;
   options.token_logprobs = options.entropy = options.vocab_range = true;
+  options.token_ranks = top > 0;
   options.top_logprobs = top;
   options.temperature = temperature;
   return options;
@@ -77,6 +79,20 @@ std::vector<double> OracleLogprobs(std::vector<double> logits, double temperatur
   return logits;
 }
 
+// The ranks that a token may have where each logit may be off by `tolerance`: one, unless another
+// logit lies that near.
+std::pair<int32_t, int32_t> RankBounds(const std::vector<double>& logits, int32_t token,
+                                       double tolerance) {
+  std::pair<int32_t, int32_t> bounds = {1, 1};
+  for (size_t other = 0; other < logits.size(); ++other) {
+    if (other != static_cast<size_t>(token)) {
+      bounds.first += logits[other] > logits[token] + 2 * tolerance ? 1 : 0;
+      bounds.second += logits[other] >= logits[token] - 2 * tolerance ? 1 : 0;
+    }
+  }
+  return bounds;
+}
+
 void ExpectMatchesOracle(const at::Tensor& hidden, const at::Tensor& weight,
                          const DistributionOptions& options) {
   const DistributionReads reads = SomeReads();
@@ -89,6 +105,9 @@ void ExpectMatchesOracle(const at::Tensor& hidden, const at::Tensor& weight,
     const std::vector<double> logprobs = OracleLogprobs(logits, options.temperature);
     for (int64_t t = reads.target_offsets[d]; t < reads.target_offsets[d + 1]; ++t) {
       EXPECT_NEAR(results.logprobs[t].item<double>(), logprobs[reads.targets[t]], 1e-4);
+      const auto [lowest, highest] = RankBounds(logits, reads.targets[t], 1e-5);
+      EXPECT_EQ(lowest, highest) << "the numbers are chosen to be apart";
+      EXPECT_EQ(results.ranks[t].item<int32_t>(), lowest);
     }
     double entropy = 0;
     for (const double logprob : logprobs) {
@@ -157,6 +176,7 @@ TEST(LanguageModelHeadTest, ChunksGiveWhatOnePassGives) {
     EXPECT_TRUE(chunks.min_logit.allclose(whole.min_logit, 1e-6, 1e-6));
     EXPECT_TRUE(chunks.max_logit.allclose(whole.max_logit, 1e-6, 1e-6));
     EXPECT_TRUE(chunks.top_ids.equal(whole.top_ids));
+    EXPECT_TRUE(chunks.ranks.equal(whole.ranks));
     EXPECT_TRUE(chunks.top_logprobs.allclose(whole.top_logprobs, 1e-6, 1e-6));
   }
 }
@@ -181,6 +201,72 @@ TEST(LanguageModelHeadTest, TiesGoToTheLowerId) {
   }
 }
 
+// Every token of distributions whose logits are small integers, exact in any order of sums: most
+// are tied.
+TEST(LanguageModelHeadTest, RanksCountFromOneAndTiesGoToTheLowerId) {
+  constexpr int32_t kRows = 3;
+  const at::Tensor weight = Noise(kVocab, kHidden, 78.233).sign();
+  const at::Tensor hidden = Noise(kRows, kHidden, 12.9898).sign();
+  DistributionReads reads;
+  reads.target_offsets = {0};
+  for (int32_t row = 0; row < kRows; ++row) {
+    reads.rows.push_back(row);
+    for (int32_t token = 0; token < kVocab; ++token) {
+      reads.targets.push_back(token);
+    }
+    reads.target_offsets.push_back(static_cast<int64_t>(reads.targets.size()));
+  }
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t workspace_bytes : {int64_t{768} << 20, int64_t{1}}) {
+      DistributionOptions options;
+      options.token_ranks = true;
+      options.top_logprobs = 7;
+      options.workspace_bytes = workspace_bytes;
+      const LanguageModelHead head(weight.to(type));
+      const DistributionResults results = head.Read(hidden.to(type), reads, options);
+      options.top_logprobs = 0;
+      EXPECT_TRUE(head.Read(hidden.to(type), reads, options).ranks.equal(results.ranks));
+      ASSERT_EQ(results.ranks.sizes(), (std::vector<int64_t>{kRows * kVocab}));
+      const at::Tensor ranks = results.ranks.cpu();
+      const at::Tensor top_ids = results.top_ids.cpu();
+      for (int32_t row = 0; row < kRows; ++row) {
+        const std::vector<double> logits = OracleLogits(hidden[row], weight);
+        for (int32_t token = 0; token < kVocab; ++token) {
+          int32_t rank = 1;
+          for (int32_t other = 0; other < kVocab; ++other) {
+            rank +=
+                logits[other] > logits[token] || (logits[other] == logits[token] && other < token)
+                    ? 1
+                    : 0;
+          }
+          EXPECT_EQ(ranks[row * kVocab + token].item<int32_t>(), rank);
+          if (rank <= 7) {
+            EXPECT_EQ(top_ids[row][rank - 1].item<int32_t>(), token);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(LanguageModelHeadTest, ALogitThatIsNotFiniteTakesTheRanksOfItsRow) {
+  const at::Tensor hidden = Noise(7, kHidden, 12.9898);
+  const DistributionReads reads = SomeReads();
+  DistributionOptions options;
+  options.token_ranks = true;
+  const LanguageModelHead head(Noise(kVocab, kHidden, 78.233));
+  const at::Tensor right = head.Read(hidden, reads, options).ranks;
+  for (const double bad : {NAN, INFINITY, -INFINITY}) {
+    const at::Tensor spoiled = hidden.clone();
+    spoiled[4].fill_(bad);  // of the fourth distribution, which has targets 3, 4 and 5
+    const at::Tensor ranks = head.Read(spoiled, reads, options).ranks;
+    for (int64_t target = 0; target < 7; ++target) {
+      const bool is_spoiled = target >= 3 && target < 6;
+      EXPECT_EQ(ranks[target].item<int32_t>(), is_spoiled ? -1 : right[target].item<int32_t>());
+    }
+  }
+}
+
 TEST(LanguageModelHeadTest, WhatIsNotAskedForIsUndefined) {
   const at::Tensor hidden = Noise(7, kHidden, 12.9898);
   const LanguageModelHead head(Noise(kVocab, kHidden, 78.233));
@@ -188,7 +274,8 @@ TEST(LanguageModelHeadTest, WhatIsNotAskedForIsUndefined) {
   options.vocab_range = true;
   const DistributionResults range = head.Read(hidden, SomeReads(), options);
   EXPECT_TRUE(range.min_logit.defined() && range.max_logit.defined());
-  EXPECT_FALSE(range.logprobs.defined() || range.entropy.defined() || range.top_ids.defined());
+  EXPECT_FALSE(range.logprobs.defined() || range.entropy.defined() || range.top_ids.defined() ||
+               range.ranks.defined());
 }
 
 TEST(LanguageModelHeadTest, NothingToReadIsNoError) {
@@ -197,6 +284,7 @@ TEST(LanguageModelHeadTest, NothingToReadIsNoError) {
       LanguageModelHead(Noise(kVocab, kHidden, 78.233)).Read(Noise(2, kHidden, 3), none, All(1, 2));
   EXPECT_EQ(results.logprobs.numel(), 0);
   EXPECT_EQ(results.top_ids.numel(), 0);
+  EXPECT_EQ(results.ranks.numel(), 0);
 }
 
 // Most bytes that LibTorch's allocators had handed out to this thread at a time.
@@ -221,9 +309,17 @@ TEST(LanguageModelHeadTest, WorkspaceStaysBelowOneGibibyteAtAnyBatch) {
   const at::Tensor weight = Noise(kWords, 8, 78.233);
   // More than a chunk each: rows take more where tokens are ranked, and less by our kernel.
   const int64_t some_rows = weight.is_cuda() ? 2000 : 450;
-  for (const auto& [num_rows, top, type] : {std::tuple{some_rows, 0, at::kFloat},
-                                            {some_rows, 0, at::kBFloat16},
-                                            {int64_t{150}, 5, at::kFloat}}) {
+  struct Case {
+    int64_t num_rows;
+    int32_t top;
+    bool ranks;
+    at::ScalarType type;
+  };
+  const Case cases[] = {{some_rows, 0, false, at::kFloat},
+                        {some_rows, 0, false, at::kBFloat16},
+                        {150, 5, false, at::kFloat},
+                        {300, 0, true, at::kFloat}};
+  for (const auto& [num_rows, top, ranks, type] : cases) {
     const at::Tensor hidden = Noise(num_rows, 8, 12.9898).to(type);
     DistributionReads reads;
     reads.rows.resize(static_cast<size_t>(num_rows));
@@ -234,7 +330,9 @@ TEST(LanguageModelHeadTest, WorkspaceStaysBelowOneGibibyteAtAnyBatch) {
     const LanguageModelHead head(weight.to(type));
     const auto peak = std::make_shared<AllocationPeak>();
     const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
-    head.Read(hidden, reads, All(0.7F, top));
+    DistributionOptions options = All(0.7F, top);
+    options.token_ranks = ranks;
+    head.Read(hidden, reads, options);
     EXPECT_LT(peak->peak_bytes(), int64_t{1} << 30) << num_rows << " rows";
     // What is measured is there, but where a kernel reads logits that are never stored.
     if (type == at::kFloat || !weight.is_cuda()) {
@@ -289,9 +387,12 @@ TEST(LanguageModelHeadTest, GradientsAreThoseOfTheWholeInChunksToo) {
   for (const int64_t workspace_bytes : {options.workspace_bytes, int64_t{1}}) {
     hidden.mutable_grad() = weight.mutable_grad() = at::Tensor();
     options.workspace_bytes = workspace_bytes;
-    LossOf(LanguageModelHead(weight).Read(hidden, reads, options)).backward();
+    const DistributionResults results = LanguageModelHead(weight).Read(hidden, reads, options);
+    LossOf(results).backward();
     EXPECT_TRUE(hidden.grad().allclose(hidden_gradient, 1e-4, 1e-5));
     EXPECT_TRUE(weight.grad().allclose(weight_gradient, 1e-4, 1e-5));
+    const c10::NoGradGuard no_gradients;
+    EXPECT_TRUE(results.ranks.equal(LanguageModelHead(weight).Read(hidden, reads, options).ranks));
   }
 }
 

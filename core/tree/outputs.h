@@ -33,6 +33,7 @@ enum class Output : uint8_t {
   kVocabRange,
   kValues,
   kTopLogprobs,
+  kTokenRanks,
   kEnd,
 };
 inline constexpr auto kNumOutputs = static_cast<size_t>(Output::kEnd);
@@ -67,6 +68,7 @@ struct OutputSelection : OutputOptions {
   bool vocab_range = false;  // smallest and largest raw logit
   int32_t top_logprobs = 0;  // most likely tokens at each position; 0 = none
   bool values = false;       // a one-label head at every token
+  bool token_ranks = false;  // 1 = the most likely token of the distribution
 
   // Returns true if any of them reads the distribution that a token came from.
   bool distributions() const;
@@ -81,6 +83,7 @@ struct TokenOutputs {
   std::vector<float> max_logit;     // [entries] raw
   std::vector<int32_t> top_ids;     // [entries, top_logprobs], best first; ties to the lower id
   std::vector<float> top_logprobs;  // [entries, top_logprobs]
+  std::vector<int32_t> ranks;       // [entries] of the token itself, from 1; ties to the lower id
 };
 
 // The value of each token in scope, the path's first token included.
@@ -135,6 +138,8 @@ inline constexpr std::array<OutputSpec, kNumOutputs> kOutputs = {{
      &OutputSelection::values, nullptr},
     {Output::kTopLogprobs, "top_logprobs", OutputHead::kLanguageModel, OutputUnit::kScoredToken,
      Output::kTopLogprobs, nullptr, &OutputSelection::top_logprobs},
+    {Output::kTokenRanks, "token_ranks", OutputHead::kLanguageModel, OutputUnit::kScoredToken,
+     Output::kTokenRanks, &OutputSelection::token_ranks, nullptr},
 }};
 
 constexpr const OutputSpec& SpecOf(Output output) { return kOutputs[static_cast<size_t>(output)]; }
@@ -232,6 +237,8 @@ inline constexpr std::tuple kLists = {
                                     ListSource::kDistribution, &TokenOutputs::top_ids},
     ListSpec<TokenOutputs, float>{Output::kTopLogprobs, "tokens.top_logprobs", "",
                                   ListSource::kDistribution, &TokenOutputs::top_logprobs},
+    ListSpec<TokenOutputs, int32_t>{Output::kTokenRanks, "tokens.ranks", "token_ranks",
+                                    ListSource::kTarget, &TokenOutputs::ranks},
     ListSpec<ValueOutputs, float>{Output::kValues, "values.values", "values", ListSource::kToken,
                                   &ValueOutputs::values},
 };

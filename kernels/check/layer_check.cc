@@ -4,11 +4,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <random>
 #include <vector>
 
 #include "kernels/check/device_buffer.h"
 #include "kernels/check/element_codec.h"
+#include "kernels/product/logit_ranks.h"
 #include "kernels/product/logit_stats.h"
 #include "kernels/reference/layer_reference.h"
 #include "kernels/rows/qk_norm_rope.h"
@@ -42,6 +44,7 @@ class LayerCheck {
       CheckAll("row_gather", [this] { return RowGatherRound(); });
     }
     CheckAll("logit_stats", [this] { return LogitStatsRound(); });
+    CheckAll("logit_ranks", [this] { return LogitRanksRound(); });
     return failures_;
   }
 
@@ -320,6 +323,61 @@ class LayerCheck {
       worst = error <= worst ? worst : error;
     }
     return worst;
+  }
+
+  // Exact: 0, or infinite for a wrong rank. Rows with many ties, some with a logit that is not
+  // finite, and none, one or several targets.
+  double LogitRanksRound() {
+    const int32_t rows = Uniform(1, 20);
+    const int32_t columns = Uniform(0, 2) == 0 ? Uniform(1, 160'000) : Uniform(1, 3000);
+    Values logits = Draw(static_cast<size_t>(rows) * columns, 20);
+    for (double& logit : logits) {
+      logit = std::round(logit * 4) / 4;
+    }
+    for (int32_t row = 0; row < rows; ++row) {
+      if (Uniform(0, 9) == 0) {
+        const double odd[] = {NAN, INFINITY, -INFINITY};
+        logits[static_cast<size_t>(row) * columns + Uniform(0, columns - 1)] = odd[Uniform(0, 2)];
+      }
+    }
+    std::vector<int32_t> target_rows;
+    for (int32_t row = 0; row < rows; ++row) {
+      target_rows.insert(target_rows.end(), Uniform(0, 3), row);
+    }
+    const auto num_targets = static_cast<int32_t>(target_rows.size());
+    std::vector<int32_t> targets = target_rows;
+    for (int32_t i = 0; i < num_targets; ++i) {
+      targets.push_back(Uniform(0, columns - 1));
+    }
+    Upload(logits, &a_);
+    // A spare element, for no target is a size of its own.
+    targets.push_back(0);
+    positions_.Upload(targets);
+    Poison(static_cast<size_t>(num_targets), &out_);
+    LogitRanksParams params;
+    params.logits = reinterpret_cast<const float*>(a_.get());
+    params.target_rows = positions_.get();
+    params.target_columns = positions_.get() + num_targets;
+    params.ranks = reinterpret_cast<int32_t*>(out_.get());
+    params.columns = columns;
+    params.num_targets = num_targets;
+    Require(LaunchLogitRanks(params, nullptr), "LaunchLogitRanks");
+    Require(cudaDeviceSynchronize(), "LogitRanks");
+    const size_t bytes = static_cast<size_t>(num_targets) * sizeof(int32_t);
+    const std::vector<uint8_t> bits = out_.Download(bytes + kGuardBytes);
+    if (std::any_of(bits.begin() + static_cast<int64_t>(bytes), bits.end(),
+                    [](uint8_t byte) { return byte != 0xFF; })) {
+      return NAN;
+    }
+    for (int32_t i = 0; i < num_targets; ++i) {
+      int32_t rank = 0;
+      std::memcpy(&rank, bits.data() + i * sizeof(rank), sizeof(rank));
+      const auto begin = logits.begin() + static_cast<int64_t>(target_rows[i]) * columns;
+      if (rank != reference::RankOf(Values(begin, begin + columns), targets[num_targets + i])) {
+        return INFINITY;
+      }
+    }
+    return 0;
   }
 
   std::mt19937 random_;

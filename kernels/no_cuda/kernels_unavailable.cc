@@ -4,6 +4,7 @@
 #include "kernels/product/gated_product.h"
 #include "kernels/product/head_product.h"
 #include "kernels/product/logit_product.h"
+#include "kernels/product/logit_ranks.h"
 #include "kernels/product/logit_stats.h"
 #include "kernels/rows/qk_norm_rope.h"
 #include "kernels/rows/rms_norm.h"
@@ -44,6 +45,9 @@ cudaError_t LaunchLogitProduct(const LogitProductParams& /*params*/, cudaStream_
   return cudaErrorNotSupported;
 }
 cudaError_t LaunchRowGather(const RowGatherParams& /*params*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t LaunchLogitRanks(const LogitRanksParams& /*params*/, cudaStream_t /*stream*/) {
   return cudaErrorNotSupported;
 }
 cudaError_t LaunchLogitStats(const LogitStatsParams& /*params*/, cudaStream_t /*stream*/) {

@@ -60,4 +60,15 @@ LogitStats ReadLogits(const std::vector<double>& logits, double temperature) {
   return stats;
 }
 
+int32_t RankOf(const std::vector<double>& logits, int32_t column) {
+  if (!std::all_of(logits.begin(), logits.end(), [](double x) { return std::isfinite(x); })) {
+    return -1;
+  }
+  const double own = logits[static_cast<size_t>(column)];
+  const auto larger =
+      std::count_if(logits.begin(), logits.end(), [own](double x) { return x > own; });
+  const auto equal_before = std::count(logits.begin(), logits.begin() + column, own);
+  return static_cast<int32_t>(larger + equal_before) + 1;
+}
+
 }  // namespace canopy::kernels::reference

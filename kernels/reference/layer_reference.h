@@ -27,6 +27,10 @@ struct LogitStats {
 };
 LogitStats ReadLogits(const std::vector<double>& logits, double temperature);
 
+// Returns 1 + the number of logits that are larger than that of `column`, or equal and in a lower
+// column; -1 if a logit is not finite.
+int32_t RankOf(const std::vector<double>& logits, int32_t column);
+
 }  // namespace canopy::kernels::reference
 
 #endif  // KERNELS_REFERENCE_LAYER_REFERENCE_H_

@@ -43,5 +43,15 @@ TEST(ReadLogits, DescribesTheSoftmaxAtATemperature) {
   EXPECT_NEAR(ReadLogits({1000, 0}, 1).entropy, 0, 1e-12);
 }
 
+TEST(RankOf, CountsFromOneAndPrefersLowerColumns) {
+  const std::vector<double> logits = {2, 5, 2, -1, 5};
+  const int32_t ranks[] = {3, 1, 4, 5, 2};
+  for (int32_t column = 0; column < 5; ++column) {
+    EXPECT_EQ(RankOf(logits, column), ranks[column]);
+  }
+  EXPECT_EQ(RankOf({1, INFINITY}, 0), -1);
+  EXPECT_EQ(RankOf({NAN, 1}, 1), -1);
+}
+
 }  // namespace
 }  // namespace canopy::kernels::reference

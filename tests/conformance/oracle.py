@@ -6,9 +6,10 @@ Below oracle/ of a checkpoint's folder stand the paths (cases.json) and the resu
     CASE.vectors  [paths, hidden], final-norm hidden state at each path's last token
     CASE.scores   [paths, labels], of a reward head, a yes/no reranker or a typed-decision head
     CASE.values   [tokens, 1], the reward head of one label at every token of every path
-    CASE.tokens   [tokens, 6 + 2 * 5], for every token of every path but its first: log-prob at
+    CASE.tokens   [tokens, 6 + 2 * 5 + 3], for every token of every path but its first: log-prob at
                   temperature 1 and 0.7, entropy at both, smallest and largest logit, the ids of
-                  the 5 likeliest tokens, their log-probs
+                  the 5 likeliest tokens, their log-probs; the token's rank, and the lowest and the
+                  highest that it may have where logits are as good as equal
 
 and once more as CASE.vectors_half and so on, as computed in the 16-bit type that the checkpoint is
 stored in. The device is that of CANOPY_TEST_DEVICE, or the CPU.
@@ -30,6 +31,8 @@ VOCAB_SIZE = 311
 ROWS_PER_BATCH = 32
 TEMPERATURES = (1.0, 0.7)
 NUM_TOP = 5
+# Each of two logits may be off by half of it, as a share of 1 + the logit.
+RANK_TOLERANCE = 2e-4
 
 # A question is a prefix and candidate suffixes, all token ids; a case is a list of questions.
 Question = dict[str, Any]
@@ -147,6 +150,17 @@ def endpoint_vectors(model: Any, paths: list[list[int]]) -> torch.Tensor:
     return torch.stack([vectors[-1].float() for vectors in token_vectors(model, paths)])
 
 
+def rank_columns(logits: torch.Tensor, targets: torch.Tensor) -> list[torch.Tensor]:
+    """The rank of each row's target (1 = the largest logit, ties to the lower id), its bounds."""
+    own = logits.gather(1, targets)
+    margin = RANK_TOLERANCE * (1 + own.abs())
+    order = logits.argsort(dim=1, descending=True, stable=True)
+    rank = (order == targets).int().argmax(dim=1, keepdim=True) + 1
+    lowest = (logits > own + margin).sum(1, keepdim=True) + 1
+    highest = (logits >= own - margin).sum(1, keepdim=True)
+    return [rank.float(), lowest.float(), highest.float()]
+
+
 @torch.no_grad()
 def token_distributions(model: Any, paths: list[list[int]]) -> torch.Tensor:
     """What CASE.tokens holds."""
@@ -161,7 +175,8 @@ def token_distributions(model: Any, paths: list[list[int]]) -> torch.Tensor:
             columns = [p.gather(1, targets) for p in logprobs]
             columns += [-(p.exp() * p).sum(1, keepdim=True) for p in logprobs]
             columns += [logits.amin(1, keepdim=True), logits.amax(1, keepdim=True)]
-            entries.append(torch.cat([*columns, top_ids.float(), top], dim=1))
+            columns += [top_ids.float(), top, *rank_columns(logits, targets)]
+            entries.append(torch.cat(columns, dim=1))
     return torch.cat(entries)
 
 

@@ -90,6 +90,7 @@ ScoreJob JobFor(const ReferenceCase& item, const ParityRoute& route, const Readi
   if (!exact.tokens.values.empty()) {
     job.outputs.token_logprobs = job.outputs.entropy = job.outputs.vocab_range = true;
     job.outputs.top_logprobs = kNumTop;
+    job.outputs.token_ranks = true;
   }
   return job;
 }
@@ -195,6 +196,19 @@ void ExpectTopIds(const ReferenceCase& item, const TokenOutputs& tokens) {
   });
 }
 
+// Ranks are exact but where logits are as good as equal, which is rare.
+void ExpectRanks(const ReferenceCase& item, const TokenOutputs& tokens) {
+  int64_t num_exact = 0;
+  ForEachEntry(*item.batch, tokens.entries, 1, [&](int64_t entry, int64_t row) {
+    const float* expected = item.exact.tokens.Row(row);
+    const auto rank = static_cast<float>(tokens.ranks[static_cast<size_t>(entry)]);
+    EXPECT_GE(rank, expected[kLowestRank]);
+    EXPECT_LE(rank, expected[kHighestRank]);
+    num_exact += rank == expected[kRank] ? 1 : 0;
+  });
+  EXPECT_GE(num_exact, tokens.entries.size() * 9 / 10);
+}
+
 Matrix VectorsOf(const ScoreResult& result, const Matrix& like) {
   Matrix vectors = {like.rows, like.columns, std::vector<float>(like.values.size())};
   EXPECT_EQ(result.vectors.size(), like.values.size() * sizeof(float));
@@ -214,6 +228,9 @@ void ExpectFloat32Parity(const ReferenceCase& item, const ScoreResult& result,
     EXPECT_NEAR(number.actual, number.exact, kMaxFloat32Error * (1 + std::abs(number.exact)))
         << number.output;
   });
+  if (!item.exact.tokens.values.empty()) {
+    ExpectRanks(item, result.tokens);
+  }
   if (!item.exact.tokens.values.empty() && reading.temperature == 1) {
     ExpectTopIds(item, result.tokens);
   }
@@ -243,6 +260,14 @@ void AddErrors(const ReferenceCase& item, const ScoreResult& result, const Readi
     output.ours += std::pow(number.actual - number.exact, 2);
     output.theirs += std::pow(number.half - number.exact, 2);
   });
+  if (!item.exact.tokens.values.empty()) {
+    ErrorSums& ranks = (*sums)["rank"];
+    ForEachEntry(*item.batch, result.tokens.entries, 1, [&](int64_t entry, int64_t row) {
+      const double exact = item.exact.tokens.Row(row)[kRank];
+      ranks.ours += std::pow(result.tokens.ranks[static_cast<size_t>(entry)] - exact, 2);
+      ranks.theirs += std::pow(item.half.tokens.Row(row)[kRank] - exact, 2);
+    });
+  }
 }
 
 class ParityTest : public ::testing::TestWithParam<std::string> {

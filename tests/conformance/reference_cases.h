@@ -30,7 +30,7 @@ struct Matrix {
   const float* Row(int64_t row) const { return values.data() + row * columns; }
 };
 
-// Columns of ReferenceCase::tokens. The last two hold kNumTop numbers each.
+// Columns of ReferenceCase::tokens. kTopIds and kTopLogprobs begin kNumTop columns each.
 inline constexpr int64_t kNumTop = 5;
 inline constexpr float kSecondTemperature = 0.7F;  // the first is 1
 enum TokenColumn : int64_t {
@@ -42,6 +42,9 @@ enum TokenColumn : int64_t {
   kMaxLogit = 5,
   kTopIds = 6,
   kTopLogprobs = kTopIds + kNumTop,  // at temperature 1
+  kRank = kTopLogprobs + kNumTop,    // from 1
+  kLowestRank,                       // that the token may have, given the tolerance of logits
+  kHighestRank,
 };
 
 struct ReferenceOutputs {

@@ -341,6 +341,8 @@ std::vector<ErrorCase> HeadCases() {
        "outputs.vocab_range", kNoLanguageModel},
       {"top_logprobs", [](auto* r) { r->mutable_outputs()->set_top_logprobs(128); }, code,
        "outputs.top_logprobs", kNoLanguageModel},
+      {"token_ranks", [](auto* r) { r->mutable_outputs()->set_token_ranks(true); }, code,
+       "outputs.token_ranks", kNoLanguageModel},
       {"values of a head with three labels",
        [](auto* r) {
          r->set_model("labels");

@@ -30,6 +30,7 @@ void AskForAll(v1::ScoreRequest* request) {
   outputs.set_entropy(true);
   outputs.set_vocab_range(true);
   outputs.set_values(true);
+  outputs.set_token_ranks(true);
   outputs.set_top_logprobs(kTop);
 }
 
@@ -60,6 +61,7 @@ void ExpectLists(const v1::Outputs& outputs, const v1::Question& question, int i
   ASSERT_EQ(result.min_logit_size(), result.token_logprobs_size());
   ASSERT_EQ(result.max_logit_size(), result.token_logprobs_size());
   ASSERT_EQ(result.top_logprobs_size(), result.token_logprobs_size());
+  ASSERT_EQ(result.token_ranks_size(), result.token_logprobs_size());
   float sum = 0;
   for (int i = 0; i < result.token_logprobs_size(); ++i) {
     const auto context = all.first(first + static_cast<size_t>(i));
@@ -68,6 +70,8 @@ void ExpectLists(const v1::Outputs& outputs, const v1::Question& question, int i
     EXPECT_EQ(result.entropy(i), distribution.entropy);
     EXPECT_EQ(result.min_logit(i), distribution.min_logit);
     EXPECT_EQ(result.max_logit(i), distribution.max_logit);
+    EXPECT_EQ(result.token_ranks(i),
+              static_cast<uint32_t>(FakeRank(context, path[context.size()])));
     sum += result.token_logprobs(i);
     const v1::TopLogprobs& top = result.top_logprobs(i);
     ASSERT_EQ(top.ids_size(), kTop);
@@ -146,7 +150,8 @@ TEST(TokenOutputsTest, AnUnscoredPathHasNoListsAndOthersKeepTheirs) {
   EXPECT_EQ(unscored.unscored_reason(), "non_finite");
   EXPECT_FALSE(unscored.has_sum_logprob());
   EXPECT_EQ(unscored.token_logprobs_size() + unscored.entropy_size() + unscored.min_logit_size() +
-                unscored.max_logit_size() + unscored.values_size() + unscored.top_logprobs_size(),
+                unscored.max_logit_size() + unscored.values_size() + unscored.top_logprobs_size() +
+                unscored.token_ranks_size(),
             0);
   ExpectLists(request.outputs(), request.questions(0), 0, response.results(0).candidates(0));
   ExpectLists(request.outputs(), request.questions(0), 2, response.results(0).candidates(2));
@@ -164,6 +169,7 @@ TEST(TokenOutputsTest, OnlyWhatIsAskedForComesBack) {
   EXPECT_EQ(result.entropy_size(), 2);
   EXPECT_THAT(result.token_logprobs(), IsEmpty());
   EXPECT_THAT(result.values(), IsEmpty());
+  EXPECT_THAT(result.token_ranks(), IsEmpty());
   EXPECT_FALSE(result.has_sum_logprob());
   EXPECT_FALSE(result.has_score());
 }

@@ -61,6 +61,10 @@ std::pair<int32_t, float> TopOfHash(uint64_t hash, int32_t rank, float temperatu
   return {static_cast<int32_t>(mixed % 1'000), Eighths(mixed) / temperature};
 }
 
+int32_t RankOfHash(uint64_t hash, int32_t token) {
+  return 1 + static_cast<int32_t>(Mix(hash, 6'000'000 + static_cast<uint64_t>(token)) % 1'000);
+}
+
 float ValueOfHash(uint64_t hash) { return Eighths(Mix(hash, 5'000'000)); }
 
 // Exact for the values above; others are cut, which is enough for a fake.
@@ -201,6 +205,9 @@ void AppendDistributions(const TreePlan& plan, const Slots& slots,
       tokens->min_logit.push_back(distribution.min_logit);
       tokens->max_logit.push_back(distribution.max_logit);
     }
+    if (outputs.token_ranks) {
+      tokens->ranks.push_back(RankOfHash(hash, plan.grid.token_ids[slot]));
+    }
     for (int32_t rank = 0; rank < outputs.top_logprobs; ++rank) {
       const auto [id, logprob] = TopOfHash(hash, rank, outputs.temperature);
       tokens->top_ids.push_back(id);
@@ -307,6 +314,10 @@ float FakeLogprob(absl::Span<const int32_t> context, int32_t token, float temper
 std::pair<int32_t, float> FakeTop(absl::Span<const int32_t> context, int32_t rank,
                                   float temperature) {
   return TopOfHash(HashPath(context), rank, temperature);
+}
+
+int32_t FakeRank(absl::Span<const int32_t> context, int32_t token) {
+  return RankOfHash(HashPath(context), token);
 }
 
 float FakeValue(absl::Span<const int32_t> path) { return ValueOfHash(HashPath(path)); }

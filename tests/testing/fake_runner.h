@@ -41,6 +41,7 @@ float FakeLogprob(absl::Span<const int32_t> context, int32_t token, float temper
 // The `rank`-th most likely token and its log-prob.
 std::pair<int32_t, float> FakeTop(absl::Span<const int32_t> context, int32_t rank,
                                   float temperature);
+int32_t FakeRank(absl::Span<const int32_t> context, int32_t token);
 float FakeValue(absl::Span<const int32_t> path);
 // What a fake whose score_head is kDecision answers for candidate `index` of a question: the first
 // element of its own vector, plus the second of every candidate's. Exact too.

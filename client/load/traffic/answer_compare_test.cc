@@ -96,6 +96,27 @@ TEST(FindDifferenceTest, ToleranceIsOfTheLargestNumberOfTheOutput) {
   EXPECT_TRUE(FindDifference(expected, got, 0.01).has_value());
 }
 
+TEST(FindDifferenceTest, RanksFitWithinAShareOfThemselves) {
+  const auto found = [](uint32_t from, uint32_t to, double tolerance) {
+    v1::ScoreResponse expected = SampleResponse();
+    Candidate(&expected, 0, 0)->add_token_ranks(from);
+    v1::ScoreResponse got = SampleResponse();
+    Candidate(&got, 0, 0)->add_token_ranks(to);
+    const auto difference = FindDifference(expected, got, tolerance);
+    return difference.has_value() ? ToString(*difference) : "";
+  };
+  EXPECT_EQ(found(7, 7, 0), "");
+  EXPECT_EQ(found(7, 8, 0), "questions[0].candidates[0].token_ranks[0]: expected 7, got 8");
+  // Neighbours may swap.
+  EXPECT_EQ(found(7, 8, 1e-4), "");
+  EXPECT_NE(found(7, 9, 1e-4), "");
+  EXPECT_EQ(found(9'900, 10'000, 1e-4), "");
+  EXPECT_NE(found(9'800, 10'000, 1e-4), "");
+  EXPECT_NE(found(1, 4'000'000'000, 1e-4), "");
+  EXPECT_EQ(Found([](auto* r) { Candidate(r, 0, 0)->add_token_ranks(1); }),
+            "questions[0].candidates[0].token_ranks: expected 0 numbers, got 1");
+}
+
 TEST(FindDifferenceTest, ToleranceIsAbsoluteBelowOne) {
   v1::ScoreResponse expected = SampleResponse();
   for (v1::QuestionResult& question : *expected.mutable_results()) {

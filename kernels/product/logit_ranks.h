@@ -1,0 +1,27 @@
+// The ranks of single logits in their rows.
+#ifndef KERNELS_PRODUCT_LOGIT_RANKS_H_
+#define KERNELS_PRODUCT_LOGIT_RANKS_H_
+
+#include <cstdint>
+
+#include "cuda_runtime_api.h"
+
+namespace canopy::kernels {
+
+// Dense arrays.
+struct LogitRanksParams {
+  const float* logits = nullptr;            // [rows, columns]
+  const int32_t* target_rows = nullptr;     // [num_targets], which logits are ranked
+  const int32_t* target_columns = nullptr;  // [num_targets]
+  // Output, [num_targets]: 1 + the number of logits of the row that are larger, or equal and in a
+  // lower column. -1 in a row with a logit that is not finite.
+  int32_t* ranks = nullptr;
+  int32_t columns = 0;  // > 0
+  int32_t num_targets = 0;
+};
+// cudaErrorInvalidValue for no columns. No targets: nothing to do.
+cudaError_t LaunchLogitRanks(const LogitRanksParams& params, cudaStream_t stream);
+
+}  // namespace canopy::kernels
+
+#endif  // KERNELS_PRODUCT_LOGIT_RANKS_H_
