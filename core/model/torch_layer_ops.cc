@@ -45,20 +45,19 @@ MixedRows TorchLayerOps::ReadRows(const MixedRows& rows) {
 
 at::Tensor TorchLayerOps::AddOutput(const MixedRows& rows, const at::Tensor& output,
                                     const at::Tensor& bias) {
-  AddProduct(rows.mixed, output, bias, rows.hidden);
-  return rows.hidden;
+  return AddProductTo(rows.hidden, rows.mixed, output, bias);
 }
 
 at::Tensor TorchLayerOps::AddGatedMlp(const at::Tensor& hidden, const at::Tensor& norm,
                                       const GatedMlpWeights& mlp) {
-  AddProduct(ActivateGated(hidden, norm, mlp), mlp.down, /*bias=*/{}, hidden);
-  return hidden;
+  const at::Tensor normed = RmsNorm(hidden, norm, config_.rms_norm_eps);
+  return AddProductTo(hidden, GatedSilu(at::linear(normed, mlp.gate_up)), mlp.down, /*bias=*/{});
 }
 
 at::Tensor TorchLayerOps::AddExperts(const at::Tensor& hidden, const at::Tensor& norm,
                                      const ExpertWeights& experts) {
-  hidden.add_(Mixture(hidden, norm, experts));
-  return hidden;
+  const at::Tensor normed = RmsNorm(hidden, norm, config_.rms_norm_eps);
+  return AddTo(hidden, MixExperts(normed, experts, config_.experts));
 }
 
 at::Tensor TorchLayerOps::FinalNorm(const at::Tensor& hidden, const at::Tensor& norm) {
@@ -69,14 +68,14 @@ at::Tensor TorchLayerOps::Rotate(const at::Tensor& heads, at::ScalarType /*type*
   return ApplyRotary(heads, rotary());
 }
 
-at::Tensor TorchLayerOps::ActivateGated(const at::Tensor& hidden, const at::Tensor& norm,
-                                        const GatedMlpWeights& mlp) const {
-  return GatedSilu(at::linear(RmsNorm(hidden, norm, config_.rms_norm_eps), mlp.gate_up));
+at::Tensor TorchLayerOps::AddProductTo(const at::Tensor& hidden, const at::Tensor& rows,
+                                       const at::Tensor& weight, const at::Tensor& bias) const {
+  AddProduct(rows, weight, bias, hidden);
+  return hidden;
 }
 
-at::Tensor TorchLayerOps::Mixture(const at::Tensor& hidden, const at::Tensor& norm,
-                                  const ExpertWeights& experts) const {
-  return MixExperts(RmsNorm(hidden, norm, config_.rms_norm_eps), experts, config_.experts);
+at::Tensor TorchLayerOps::AddTo(const at::Tensor& hidden, const at::Tensor& rows) const {
+  return hidden.add_(rows);
 }
 
 }  // namespace canopy

@@ -31,14 +31,15 @@ class TorchLayerOps : public LayerOps {
   at::Tensor FinalNorm(const at::Tensor& hidden, const at::Tensor& norm) override;
 
  protected:
+  // What training does otherwise, because it may overwrite nothing.
+
   // Returns query and key heads rotated by their tokens' angles, in `type`.
   virtual at::Tensor Rotate(const at::Tensor& heads, at::ScalarType type) const;
-
-  // The channel steps before their sums.
-  at::Tensor ActivateGated(const at::Tensor& hidden, const at::Tensor& norm,
-                           const GatedMlpWeights& mlp) const;
-  at::Tensor Mixture(const at::Tensor& hidden, const at::Tensor& norm,
-                     const ExpertWeights& experts) const;
+  // Returns hidden + rows x weight + bias, if there is one.
+  virtual at::Tensor AddProductTo(const at::Tensor& hidden, const at::Tensor& rows,
+                                  const at::Tensor& weight, const at::Tensor& bias) const;
+  // Returns hidden + rows.
+  virtual at::Tensor AddTo(const at::Tensor& hidden, const at::Tensor& rows) const;
 
   const RotaryTables& rotary() const { return context_.rotary(); }
 

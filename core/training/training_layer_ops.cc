@@ -13,21 +13,6 @@ TrainingLayerOps::TrainingLayerOps(const ModelConfig& config, const TreeContext&
                                    bool recomputes)
     : TorchLayerOps(config, context), recomputes_(recomputes) {}
 
-at::Tensor TrainingLayerOps::AddOutput(const MixedRows& rows, const at::Tensor& output,
-                                       const at::Tensor& bias) {
-  return rows.hidden.add(at::linear(rows.mixed, output.t(), bias));
-}
-
-at::Tensor TrainingLayerOps::AddGatedMlp(const at::Tensor& hidden, const at::Tensor& norm,
-                                         const GatedMlpWeights& mlp) {
-  return hidden.add(at::linear(ActivateGated(hidden, norm, mlp), mlp.down.t()));
-}
-
-at::Tensor TrainingLayerOps::AddExperts(const at::Tensor& hidden, const at::Tensor& norm,
-                                        const ExpertWeights& experts) {
-  return hidden.add(Mixture(hidden, norm, experts));
-}
-
 at::Tensor TrainingLayerOps::Run(LayerFunction function, const LayerWeights& layer,
                                  const at::Tensor& hidden) {
   if (!recomputes_) {
@@ -51,6 +36,15 @@ at::Tensor TrainingLayerOps::Run(LayerFunction function, const LayerWeights& lay
 // Under autocast the heads are narrower than the tables.
 at::Tensor TrainingLayerOps::Rotate(const at::Tensor& heads, at::ScalarType type) const {
   return ApplyRotaryForTraining(heads, rotary()).to(type);
+}
+
+at::Tensor TrainingLayerOps::AddProductTo(const at::Tensor& hidden, const at::Tensor& rows,
+                                          const at::Tensor& weight, const at::Tensor& bias) const {
+  return hidden.add(at::linear(rows, weight.t(), bias));
+}
+
+at::Tensor TrainingLayerOps::AddTo(const at::Tensor& hidden, const at::Tensor& rows) const {
+  return hidden.add(rows);
 }
 
 }  // namespace canopy

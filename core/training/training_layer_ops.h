@@ -17,17 +17,14 @@ class TrainingLayerOps final : public TorchLayerOps {
   // With `recomputes`, each layer keeps its input alone and runs again in the backward pass.
   TrainingLayerOps(const ModelConfig& config, const TreeContext& context, bool recomputes);
 
-  at::Tensor AddOutput(const MixedRows& rows, const at::Tensor& output,
-                       const at::Tensor& bias) override;
-  at::Tensor AddGatedMlp(const at::Tensor& hidden, const at::Tensor& norm,
-                         const GatedMlpWeights& mlp) override;
-  at::Tensor AddExperts(const at::Tensor& hidden, const at::Tensor& norm,
-                        const ExpertWeights& experts) override;
   at::Tensor Run(LayerFunction function, const LayerWeights& layer,
                  const at::Tensor& hidden) override;
 
  private:
   at::Tensor Rotate(const at::Tensor& heads, at::ScalarType type) const override;
+  at::Tensor AddProductTo(const at::Tensor& hidden, const at::Tensor& rows,
+                          const at::Tensor& weight, const at::Tensor& bias) const override;
+  at::Tensor AddTo(const at::Tensor& hidden, const at::Tensor& rows) const override;
 
   bool recomputes_;
 };
