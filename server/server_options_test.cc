@@ -44,6 +44,41 @@ TEST_F(ServerOptionsTest, DefaultsAreThoseOfTheStruct) {
   EXPECT_EQ(options->action, ServerOptions::Action::kServe);
 }
 
+TEST_F(ServerOptionsTest, ThePartsHaveTheirOwnDefaults) {
+  const auto options = Parse({});
+  ASSERT_TRUE(options.ok()) << options.status();
+  const Scheduler::Options scheduler;
+  EXPECT_EQ(options->engine.scheduler.max_batch_bytes, scheduler.max_batch_bytes);
+  EXPECT_EQ(options->engine.scheduler.max_queued_requests, scheduler.max_queued_requests);
+  EXPECT_EQ(options->engine.scheduler.max_queued_tokens, scheduler.max_queued_tokens);
+  EXPECT_EQ(options->engine.scheduler.batch_window, scheduler.batch_window);
+  EXPECT_EQ(options->engine.scheduler.low_priority_patience, scheduler.low_priority_patience);
+  const CallOptions calls;
+  EXPECT_EQ(options->calls.max_stream_in_flight, calls.max_stream_in_flight);
+  EXPECT_EQ(options->calls.max_request_memory_bytes, calls.max_request_memory_bytes);
+  EXPECT_EQ(options->calls.write_timeout, calls.write_timeout);
+  EXPECT_EQ(options->calls.log_requests, calls.log_requests);
+  EXPECT_EQ(options->log.format, LogOptions().format);
+  EXPECT_EQ(options->log.lines_per_second, LogOptions().lines_per_second);
+  EXPECT_EQ(options->model.device, ModelOptions().device);
+  EXPECT_EQ(options->model.dtype, ModelOptions().dtype);
+  EXPECT_EQ(options->model.policy, ModelOptions().policy);
+  EXPECT_EQ(options->drain_timeout, ServerOptions().drain_timeout);
+}
+
+TEST_F(ServerOptionsTest, EachLimitIsSetByItsOwnFlag) {
+  const LimitMap defaults = ServerOptions().Limits();
+  EXPECT_EQ(defaults.size(), 17U);
+  for (const auto& [name, value] : defaults) {
+    constexpr int64_t kGiven = 77;
+    LimitMap expected = defaults;
+    expected[name] = kGiven;
+    const auto options = Parse({absl::StrCat("--", name, "=", kGiven)});
+    ASSERT_TRUE(options.ok()) << options.status();
+    EXPECT_EQ(options->Limits(), expected) << name;
+  }
+}
+
 TEST_F(ServerOptionsTest, PoolingIsTheFoldersOrForced) {
   EXPECT_FALSE(Parse({})->model.force_last_token_pooling);
   EXPECT_FALSE(Parse({"--pooling=auto"})->model.force_last_token_pooling);

@@ -21,8 +21,6 @@ using ::testing::ElementsAre;
 
 constexpr int kNumRandomBatches = 300;
 constexpr int64_t kNoLimit = int64_t{1} << 40;
-constexpr Backend kBackends[] = {Backend::kPath, Backend::kDense, Backend::kSegmented,
-                                 Backend::kFused};
 
 RouteOptions Named(Backend backend) {
   RouteOptions options;
@@ -114,7 +112,7 @@ PathBatch Fans(int32_t questions, int32_t candidates, int32_t prefix, int32_t su
 TEST(LoadOfTest, IsThatOfTheGridsThatAreBuilt) {
   for (int index = 0; index < kNumRandomBatches; ++index) {
     SCOPED_TRACE(testing::Seed(index));
-    for (const Backend backend : kBackends) {
+    for (const Backend backend : kForwardBackends) {
       const RequestPlan plan = Plan(BatchNumber(index), Named(backend));
       const RouteLoad load = plan.load();
       const RouteLoad counted = CountLoad(plan);
@@ -129,7 +127,7 @@ TEST(LoadOfTest, IsThatOfTheGridsThatAreBuilt) {
 TEST(LoadOfTest, PartsAreCountedSlotForSlot) {
   for (int index = 0; index < kNumRandomBatches; ++index) {
     SCOPED_TRACE(testing::Seed(index));
-    for (const Backend backend : kBackends) {
+    for (const Backend backend : kForwardBackends) {
       const RequestPlan plan = Plan(BatchNumber(index), Named(backend), 60);
       const RouteLoad counted = CountLoad(plan);
       EXPECT_EQ(plan.load().forwards, counted.forwards);
@@ -148,7 +146,7 @@ TEST(MeasuredRouteTest, TakesTheBackendWithTheLeastForecast) {
   for (int index = 0; index < kNumRandomBatches; ++index) {
     SCOPED_TRACE(testing::Seed(index));
     RouteCosts costs;
-    for (const Backend backend : kBackends) {
+    for (const Backend backend : kForwardBackends) {
       costs.backends[backend] = {cost(random), cost(random), cost(random), cost(random) / 10};
     }
     // Paths have several times the tokens.
@@ -160,7 +158,7 @@ TEST(MeasuredRouteTest, TakesTheBackendWithTheLeastForecast) {
     EXPECT_EQ(plan.route().policy, Policy::kMeasured);
     const double least = ForecastMs(costs.backends[plan.route().backend], CountLoad(plan));
     ++taken[plan.route().backend];
-    for (const Backend backend : kBackends) {
+    for (const Backend backend : kForwardBackends) {
       const RequestPlan named = Plan(batch, Named(backend));
       // The rules send some named tree backends to path.
       if (named.route().backend == backend &&
@@ -169,7 +167,7 @@ TEST(MeasuredRouteTest, TakesTheBackendWithTheLeastForecast) {
       }
     }
   }
-  for (const Backend backend : kBackends) {
+  for (const Backend backend : kForwardBackends) {
     EXPECT_GT(taken[backend], 5) << BackendName(backend);
   }
 }

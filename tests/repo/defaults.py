@@ -14,7 +14,11 @@ from typing import Final, NamedTuple
 from source_files import CPP_SUFFIXES, read, source_files
 
 # One word that means different things in the structs named here.
-EXCEPTIONS: Final = {("max_tokens", "AttentionCheckOptions")}
+EXCEPTIONS: Final = {
+    ("max_bytes", "GraphLimits"),
+    ("max_tokens", "AttentionCheckOptions"),
+    ("max_tokens", "GraphLimits"),
+}
 _COMMENT: Final = re.compile(r"//[^\n]*")
 _STRUCT: Final = re.compile(r"struct (\w*(?:Options|Limits)) \{")
 _FIELD: Final = re.compile(r"^\s+[\w:<>, ]+?\s(\w+)(?:\s*=\s*([^;]+)|\{([^;]*)\});", re.MULTILINE)
