@@ -152,6 +152,7 @@ Json StatsJson(const v1::Stats& stats) {
           {"queue_ms", stats.queue_ms()},
           {"plan_ms", stats.plan_ms()},
           {"device_ms", stats.device_ms()},
+          {"encode_queue_ms", stats.encode_queue_ms()},
           {"encode_ms", stats.encode_ms()},
           {"total_ms", stats.total_ms()}};
 }

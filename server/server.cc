@@ -27,6 +27,7 @@ CallLimits CallLimitsOf(const ServerOptions& options) {
   CallLimits limits;
   limits.request = options.limits;
   limits.max_stream_in_flight = options.max_stream_in_flight;
+  limits.encode_threads = options.encode_threads;
   limits.max_request_memory_bytes = options.max_request_memory_bytes;
   limits.write_timeout = options.write_timeout;
   limits.log_requests = options.log_requests;

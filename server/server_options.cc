@@ -111,6 +111,10 @@ ABSL_FLAG(int32_t, max_concurrent_streams, Defaults().max_concurrent_streams,
           "Calls in flight of one connection.");
 ABSL_FLAG(int32_t, max_stream_in_flight, Defaults().max_stream_in_flight,
           "Unanswered requests of one ScoreStream; the next is read when there is room.");
+ABSL_FLAG(
+    int32_t, encode_threads, Defaults().encode_threads,
+    "Threads that encode answers, so that a large answer does not hold up small ones; 0 = one "
+    "a core, but 2 to 4.");
 ABSL_FLAG(int64_t, write_timeout_ms, absl::ToInt64Milliseconds(Defaults().write_timeout),
           "Milliseconds that a client may leave an answer unread before its call is cut; 0 = any "
           "time.");
@@ -149,6 +153,7 @@ namespace {
 
 constexpr size_t kMaxModelNameBytes = 128;
 constexpr int64_t kMaxStreamInFlight = 65'536;
+constexpr int64_t kMaxEncodeThreads = 256;
 constexpr int64_t kMaxBatchWindowUs = 1'000'000;
 constexpr int64_t kMaxPatienceMs = 3'600'000;
 constexpr int64_t kMaxWriteTimeoutMs = 86'400'000;
@@ -353,6 +358,7 @@ absl::Status ReadLimits(ServerOptions* options) {
   options->max_queued_tokens = absl::GetFlag(FLAGS_max_queued_tokens);
   options->max_concurrent_streams = absl::GetFlag(FLAGS_max_concurrent_streams);
   options->max_stream_in_flight = absl::GetFlag(FLAGS_max_stream_in_flight);
+  options->encode_threads = absl::GetFlag(FLAGS_encode_threads);
   const int64_t write_timeout_ms = absl::GetFlag(FLAGS_write_timeout_ms);
   options->write_timeout = absl::Milliseconds(write_timeout_ms);
   options->max_request_memory_bytes = absl::GetFlag(FLAGS_max_request_memory_bytes);
@@ -380,6 +386,7 @@ absl::Status ReadLimits(ServerOptions* options) {
       {"max_queued_tokens", options->max_queued_tokens, 1, kMaxInt64},
       {"max_concurrent_streams", options->max_concurrent_streams, 1, kMaxInt32},
       {"max_stream_in_flight", options->max_stream_in_flight, 1, kMaxStreamInFlight},
+      {"encode_threads", options->encode_threads, 0, kMaxEncodeThreads},
       {"write_timeout_ms", write_timeout_ms, 0, kMaxWriteTimeoutMs},
       {"max_request_memory_bytes", options->max_request_memory_bytes, 1, kMaxInt64},
       {"memory_limit_bytes", options->memory_limit_bytes, 0, kMaxInt64},

@@ -62,6 +62,7 @@ struct ServerOptions {
   int64_t max_queued_tokens = int64_t{16} << 20;    // that these compute, estimated
   int32_t max_concurrent_streams = 1'024;           // calls of one connection
   int32_t max_stream_in_flight = 64;                // unanswered requests of one ScoreStream
+  int32_t encode_threads = 0;                       // 0 = one a core, but 2 to 4
   absl::Duration write_timeout = absl::Minutes(1);  // of a client that does not read; zero = none
   int64_t max_request_memory_bytes = int64_t{8} << 30;  // that unanswered requests may take
   int64_t memory_limit_bytes = 0;              // of the process, resident; 0 = its control group's

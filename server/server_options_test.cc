@@ -123,6 +123,8 @@ TEST_F(ServerOptionsTest, WordsAndRangesAreChecked) {
                                         "--max_queued_tokens=0",
                                         "--max_concurrent_streams=0",
                                         "--max_stream_in_flight=0",
+                                        "--encode_threads=-1",
+                                        "--encode_threads=257",
                                         "--max_batch_bytes=0",
                                         "--batch_window_us=-1",
                                         "--batch_window_us=1000001",

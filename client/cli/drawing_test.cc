@@ -72,7 +72,7 @@ question odd (boolean): true (probability of true 0.7500)
 model   demo  version 3  fingerprint 9f86d081884c7d65
 route   backend segmented  policy reference  reason -  layout flat  parts 1
 tokens  path 20  input 14  unique 9  computed 7  saved 50.0%
-ms      decode 0.100  queue 0.200  plan 0.300  device 4.000  encode 0.050  total 4.650
+ms      decode 0.100  queue 0.200  plan 0.300  device 4.000  encode_queue 0.020  encode 0.050  total 4.670
 )");
 }
 
@@ -259,7 +259,7 @@ question odd: 2 candidates, 4 tokens instead of 5
 
 route   backend path  policy reference  reason small_batch  layout flat  parts 0
 tokens  path 20  input 14  unique 9  computed 14  saved 0.0%
-ms      decode 0.000  queue 0.000  plan 0.500  device 0.000  encode 0.000  total 0.500
+ms      decode 0.000  queue 0.000  plan 0.500  device 0.000  encode_queue 0.000  encode 0.000  total 0.500
 predict path 1.500 ms  dense 2.250 ms
 planned outputs scores token_logprobs  rows: 5 endpoints, 6 distributions, 0 values  answer 24 bytes
 )");

@@ -29,9 +29,10 @@ std::string StatsLines(const v1::Stats& stats, const Palette& palette) {
       stats.path_tokens(), "  input ", stats.input_tokens(), "  unique ", stats.unique_tokens(),
       "  computed ", stats.computed_tokens(), "  saved ", Saved(stats), "\n",
       palette.Dim("ms      "),
-      absl::StrFormat("decode %.3f  queue %.3f  plan %.3f  device %.3f  encode %.3f  total %.3f\n",
+      absl::StrFormat("decode %.3f  queue %.3f  plan %.3f  device %.3f  encode_queue %.3f  "
+                      "encode %.3f  total %.3f\n",
                       stats.decode_ms(), stats.queue_ms(), stats.plan_ms(), stats.device_ms(),
-                      stats.encode_ms(), stats.total_ms()));
+                      stats.encode_queue_ms(), stats.encode_ms(), stats.total_ms()));
 }
 
 }  // namespace canopy::client

@@ -83,7 +83,7 @@ constexpr char kResponse[] = R"(
     backend: BACKEND_SEGMENTED policy: POLICY_REFERENCE layout: "flat" path_tokens: 20
     input_tokens: 14 unique_tokens: 9 forest_tokens: 9 computed_tokens: 7 cached_tokens: 2
     mask_bytes: 324 segment_groups: 2 parts: 1 batch_requests: 1 decode_ms: 0.1 queue_ms: 0.2
-    plan_ms: 0.3 device_ms: 4 encode_ms: 0.05 total_ms: 4.65
+    plan_ms: 0.3 device_ms: 4 encode_queue_ms: 0.02 encode_ms: 0.05 total_ms: 4.67
   })";
 
 constexpr char kExplanation[] = R"(

@@ -15,7 +15,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/rpc/service_context.h"
 #include "server/rpc/weight_loader.h"
-#include "server/rpc/worker_thread.h"
+#include "server/rpc/worker_pool.h"
 
 namespace canopy::server {
 
@@ -39,7 +39,7 @@ class AdminService final : public v1::Admin::WithRawCallbackMethod_LoadWeights<v
   std::unique_ptr<WeightLoader> loader_;  // used by the loading thread alone
   std::atomic<bool> loading_{false};
   std::atomic<bool> draining_{false};
-  WorkerThread loads_{0};  // last: it uses everything above
+  WorkerPool loads_{1, 0};  // last: it uses everything above
 };
 
 }  // namespace canopy::server

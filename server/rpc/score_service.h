@@ -1,7 +1,7 @@
 // canopy.v1.Scorer: bytes in, checked job to the engine, bytes out.
 //
 //   Score, and each request of a ScoreStream (stream_call):
-//            gRPC thread decodes and submits -> engine runs -> completion thread encodes and
+//            gRPC thread decodes and submits -> engine runs -> an encoding thread encodes and
 //            finishes the call
 //   Explain: gRPC thread decodes -> explain thread plans, draws and finishes the call
 //

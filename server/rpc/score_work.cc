@@ -57,8 +57,9 @@ absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller&
   engine_.store(engine);
   CANOPY_RETURN_IF_ERROR(engine->Submit(std::move(job), [this](absl::StatusOr<ScoreResult> result) {
     result_ = std::move(result);
-    // Cannot be refused: any number may wait, since each holds a place among admitted calls.
-    (void)context_.completions.Schedule([this] { Encode(); });
+    encode_queue_ = Stopwatch();
+    // Cannot be refused: any number may wait, because each has pledged its memory.
+    (void)context_.encoders.Schedule([this] { Encode(); });
   }));
   // It may have been cancelled before the engine knew the job.
   if (cancelled_.load()) {
@@ -75,6 +76,7 @@ void ScoreWork::Cancel() {
 }
 
 void ScoreWork::Encode() {
+  times_.encode_queue_ms = encode_queue_.ElapsedMs();
   // `this` may go as soon as done_ is called.
   const Callback done = std::move(done_);
   if (!result_.ok()) {
@@ -96,6 +98,7 @@ void ScoreWork::Encode() {
   observation.priority = request_.job.priority;
   observation.decode_ms = times_.decode_ms;
   observation.stages = result.times;
+  observation.encode_queue_ms = times_.encode_queue_ms;
   EncodedResponse encoded =
       EncodeScoreResponse({ViewOf(message_), request_, times_}, std::move(result));
   observation.unscored_paths = encoded.unscored_paths;

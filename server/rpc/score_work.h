@@ -2,7 +2,7 @@
 //
 //   gRPC thread        Start decodes, checks and submits
 //   engine's threads   run it
-//   completion thread  encodes, then calls back
+//   encoding threads   one of them encodes, then calls back
 #ifndef SERVER_RPC_SCORE_WORK_H_
 #define SERVER_RPC_SCORE_WORK_H_
 
@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/memory_budget.h"
+#include "base/stopwatch.h"
 #include "core/engine/engine.h"
 #include "core/engine/types.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -45,7 +46,7 @@ class ScoreWork {
   ScoreWork(const ScoreWork&) = delete;
   ScoreWork& operator=(const ScoreWork&) = delete;
 
-  // Once. OK = `done` is called exactly once, on the completion thread. Errors as the contract
+  // Once. OK = `done` is called exactly once, on an encoding thread. Errors as the contract
   // gives them for the request, or RESOURCE_EXHAUSTED with RetryAfter for want of host memory.
   absl::Status Start(Engine* engine, grpc::Slice message, const Caller& caller, Callback done);
 
@@ -67,6 +68,7 @@ class ScoreWork {
   ServiceContext& context_;
   MemoryBudget::Pledge pledge_;
   RequestTimes times_;
+  Stopwatch encode_queue_;  // since the engine answered
   grpc::Slice message_;
   PreparedRequest request_;
   Callback done_;

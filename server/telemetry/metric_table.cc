@@ -118,6 +118,8 @@ std::vector<MetricDeclaration> WorkMetrics() {
             {priority}),
       Stage(Metric::kPlanSeconds, "canopy_plan_seconds", "Trie, layout, route and index arrays."),
       Stage(Metric::kDeviceSeconds, "canopy_device_seconds", "Running the model and its heads."),
+      Stage(Metric::kEncodeQueueSeconds, "canopy_encode_queue_seconds",
+            "Waiting for a thread that encodes."),
       Stage(Metric::kEncodeSeconds, "canopy_encode_seconds", "Results to bytes."),
       Stage(Metric::kTotalSeconds, "canopy_total_seconds",
             "First byte decoded to last byte encoded."),

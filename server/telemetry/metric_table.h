@@ -43,6 +43,7 @@ enum class Metric {
   kQueueSeconds,
   kPlanSeconds,
   kDeviceSeconds,
+  kEncodeQueueSeconds,
   kEncodeSeconds,
   kTotalSeconds,
   kDeviceMemory,

@@ -64,7 +64,7 @@ TEST(MetricTableTest, SecondsBucketsReachFromATenthOfAMillisecondToAMinuteInSmal
       EXPECT_LE(declaration.buckets[i], declaration.buckets[i - 1] * 1.6);
     }
   }
-  EXPECT_EQ(found, 6);
+  EXPECT_EQ(found, 7);
 }
 
 TEST(MetricRegistryTest, ClosedSeriesAreThereFromTheStartAndFew) {

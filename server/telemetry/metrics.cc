@@ -96,6 +96,7 @@ void Metrics::Observe(const ScoreObservation& observation) {
                PriorityIndex(observation.priority));
   ObserveStage(Metric::kPlanSeconds, observation.stages.plan_ms);
   ObserveStage(Metric::kDeviceSeconds, observation.stages.device_ms);
+  ObserveStage(Metric::kEncodeQueueSeconds, observation.encode_queue_ms);
   ObserveStage(Metric::kEncodeSeconds, observation.encode_ms);
   ObserveStage(Metric::kTotalSeconds, observation.total_ms);
 }

@@ -36,6 +36,7 @@ struct ScoreObservation {
   Priority priority = Priority::kNormal;
   double decode_ms = 0;
   StageTimes stages;
+  double encode_queue_ms = 0;
   double encode_ms = 0;
   double total_ms = 0;
 };

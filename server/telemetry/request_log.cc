@@ -37,6 +37,7 @@ void AddScored(const ScoreObservation& scored, std::vector<LogField>* fields) {
                                                   {"queue_ms", scored.stages.queue_ms},
                                                   {"plan_ms", scored.stages.plan_ms},
                                                   {"device_ms", scored.stages.device_ms},
+                                                  {"encode_queue_ms", scored.encode_queue_ms},
                                                   {"encode_ms", scored.encode_ms}};
   for (const auto& [key, milliseconds] : times) {
     fields->emplace_back(key, milliseconds);

@@ -38,6 +38,7 @@ TEST(RequestLogTest, SaysWhoWhatAndHowLong) {
   scored.batch_requests = 1;
   scored.decode_ms = 0.5;
   scored.stages = {1.5, 0.25, 20};
+  scored.encode_queue_ms = 0.0625;
   scored.encode_ms = 0.125;
   RequestRecord record;
   record.method = Method::kScoreStream;
@@ -52,7 +53,8 @@ TEST(RequestLogTest, SaysWhoWhatAndHowLong) {
             "peer=ipv4:127.0.0.1:5 model=demo model_version=3 priority=normal backend=dense "
             "route_reason=\"\" questions=2 paths=7 unscored_paths=0 input_tokens=40 "
             "unique_tokens=30 computed_tokens=32 parts=1 batch_requests=1 decode_ms=0.5 "
-            "queue_ms=1.5 plan_ms=0.25 device_ms=20 encode_ms=0.125 total_ms=22.5");
+            "queue_ms=1.5 plan_ms=0.25 device_ms=20 encode_queue_ms=0.0625 encode_ms=0.125 "
+            "total_ms=22.5");
 }
 
 TEST(RequestLogTest, NamesTheReasonOfARefusalAndNotItsText) {

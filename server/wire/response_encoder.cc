@@ -238,6 +238,7 @@ v1::Stats RunStats(const ScoreResult& result, const RequestTimes& times) {
   stats.set_queue_ms(result.times.queue_ms);
   stats.set_plan_ms(result.times.plan_ms);
   stats.set_device_ms(result.times.device_ms);
+  stats.set_encode_queue_ms(times.encode_queue_ms);
   return stats;
 }
 

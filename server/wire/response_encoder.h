@@ -14,6 +14,7 @@ namespace canopy::server {
 // Stage times that the engine does not know.
 struct RequestTimes {
   double decode_ms = 0;
+  double encode_queue_ms = 0;
   Stopwatch total;  // since the first byte was decoded
 };
 

@@ -448,7 +448,7 @@ TEST(MetricsTest, CountsRequestsTokensRoutesAndStages) {
   expect("canopy_routes_total{backend=\"dense\",reason=\"non_finite_rerun\"}", 1);
   expect("canopy_limit{name=\"max_paths\"}", 65'536);
   EXPECT_GT(MetricValue(page, "canopy_computed_tokens_total"), 0);
-  for (const char* stage : {"decode", "plan", "device", "encode", "total"}) {
+  for (const char* stage : {"decode", "plan", "device", "encode_queue", "encode", "total"}) {
     expect(absl::StrCat("canopy_", stage, "_seconds_count"), 2);
     EXPECT_GT(MetricValue(page, absl::StrCat("canopy_", stage, "_seconds_sum")), 0);
   }

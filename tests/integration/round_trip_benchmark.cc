@@ -26,6 +26,7 @@ void BM_Score(benchmark::State& state) {
   }
   state.counters["decode_ms"] = stats.decode_ms();
   state.counters["plan_ms"] = stats.plan_ms();
+  state.counters["encode_queue_ms"] = stats.encode_queue_ms();
   state.counters["encode_ms"] = stats.encode_ms();
   state.counters["total_ms"] = stats.total_ms();
 }

@@ -224,8 +224,8 @@ std::string StageBar(const Tally& total) {
   const auto mean = [&total](Stage stage) {
     return absl::ToDoubleMilliseconds(total.stages[static_cast<size_t>(stage)].mean());
   };
-  for (const Stage stage :
-       {Stage::kDecode, Stage::kQueue, Stage::kPlan, Stage::kDevice, Stage::kEncode}) {
+  for (const Stage stage : {Stage::kDecode, Stage::kQueue, Stage::kPlan, Stage::kDevice,
+                            Stage::kEncodeQueue, Stage::kEncode}) {
     parts.push_back({std::string(StageName(stage)), mean(stage)});
     named += parts.back().value;
   }

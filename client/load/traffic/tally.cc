@@ -68,6 +68,8 @@ absl::string_view StageName(Stage stage) {
       return "plan";
     case Stage::kDevice:
       return "device";
+    case Stage::kEncodeQueue:
+      return "encode_queue";
     case Stage::kEncode:
       return "encode";
     case Stage::kServer:
@@ -103,11 +105,14 @@ void Tally::Record(const CallRecord& record, absl::Duration latency_goal) {
   ++routes[absl::StrCat(EnumName(stats.backend()), stats.reason().empty() ? "" : " ",
                         stats.reason())];
   const absl::Duration server = absl::Milliseconds(stats.total_ms());
-  const absl::Duration durations[kNumStages] = {
-      absl::Milliseconds(stats.decode_ms()), absl::Milliseconds(stats.queue_ms()),
-      absl::Milliseconds(stats.plan_ms()),   absl::Milliseconds(stats.device_ms()),
-      absl::Milliseconds(stats.encode_ms()), server,
-      record.service_time - server};
+  const absl::Duration durations[kNumStages] = {absl::Milliseconds(stats.decode_ms()),
+                                                absl::Milliseconds(stats.queue_ms()),
+                                                absl::Milliseconds(stats.plan_ms()),
+                                                absl::Milliseconds(stats.device_ms()),
+                                                absl::Milliseconds(stats.encode_queue_ms()),
+                                                absl::Milliseconds(stats.encode_ms()),
+                                                server,
+                                                record.service_time - server};
   for (int stage = 0; stage < kNumStages; ++stage) {
     stages[stage].Record(durations[stage]);
   }

@@ -42,8 +42,8 @@ struct CallRecord {
 
 // Stages of an answered call: those that the server reports, its total, and what is left of the
 // service time: client, gRPC and network.
-enum class Stage { kDecode, kQueue, kPlan, kDevice, kEncode, kServer, kOutside };
-inline constexpr int kNumStages = 7;
+enum class Stage { kDecode, kQueue, kPlan, kDevice, kEncodeQueue, kEncode, kServer, kOutside };
+inline constexpr int kNumStages = 8;
 absl::string_view StageName(Stage stage);
 
 // Thread-compatible.

@@ -1,21 +1,27 @@
-#include "server/rpc/worker_thread.h"
+#include "server/rpc/worker_pool.h"
 
 #include <utility>
 
 namespace canopy::server {
 
-WorkerThread::WorkerThread(size_t max_waiting)
-    : max_waiting_(max_waiting), thread_([this] { Loop(); }) {}
+WorkerPool::WorkerPool(int num_threads, size_t max_waiting) : max_waiting_(max_waiting) {
+  threads_.reserve(static_cast<size_t>(num_threads));
+  for (int i = 0; i < num_threads; ++i) {
+    threads_.emplace_back([this] { Loop(); });
+  }
+}
 
-WorkerThread::~WorkerThread() {
+WorkerPool::~WorkerPool() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  thread_.join();
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
 }
 
-bool WorkerThread::Schedule(std::function<void()> task) {
+bool WorkerPool::Schedule(std::function<void()> task) {
   MutexLock lock(&mutex_);
   if (max_waiting_ > 0 && tasks_.size() >= max_waiting_) {
     return false;
@@ -24,12 +30,12 @@ bool WorkerThread::Schedule(std::function<void()> task) {
   return true;
 }
 
-void WorkerThread::Loop() {
+void WorkerPool::Loop() {
   while (true) {
     std::function<void()> task;
     {
       MutexLock lock(&mutex_);
-      mutex_.Await(Condition(this, &WorkerThread::HasWork));
+      mutex_.Await(Condition(this, &WorkerPool::HasWork));
       if (tasks_.empty()) {
         return;
       }

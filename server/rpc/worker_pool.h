@@ -1,0 +1,45 @@
+// Threads that run tasks in the order of their arrival: work that belongs neither on gRPC's threads
+// nor on the device's.
+#ifndef SERVER_RPC_WORKER_POOL_H_
+#define SERVER_RPC_WORKER_POOL_H_
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+
+namespace canopy::server {
+
+// Thread-safe. The destructor runs the accepted tasks, then joins.
+class WorkerPool {
+ public:
+  // `num_threads`: at least 1; one thread finishes each task before it starts the next.
+  // `max_waiting`: tasks that may wait for a thread; 0 = any number.
+  WorkerPool(int num_threads, size_t max_waiting);
+  ~WorkerPool() ABSL_LOCKS_EXCLUDED(mutex_);
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  // False if too many tasks wait; `task` is then dropped without being run.
+  [[nodiscard]] bool Schedule(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !tasks_.empty();
+  }
+
+  const size_t max_waiting_;
+  Mutex mutex_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;  // last: they use everything above
+};
+
+}  // namespace canopy::server
+
+#endif  // SERVER_RPC_WORKER_POOL_H_
