@@ -40,6 +40,11 @@ class LayeringTest(unittest.TestCase):
         self.assertTrue(self.found("core/engine/engine.cc", "core/runtime/part_heads.h"))
         self.assertTrue(self.found("core/engine/a.cc", "grpcpp/grpcpp.h"))
 
+    def test_locks_are_those_of_base(self) -> None:
+        self.assertFalse(self.found("server/rpc/a.cc", "base/mutex.h"))
+        self.assertTrue(self.found("server/rpc/a.cc", "absl/synchronization/mutex.h"))
+        self.assertTrue(self.found("core/engine/a_test.cc", "condition_variable"))
+
     def test_only_tests_include_tests(self) -> None:
         self.assertTrue(self.found("server/a.cc", "tests/testing/fake_runner.h"))
         self.assertFalse(self.found("server/a_test.cc", "tests/testing/fake_runner.h"))

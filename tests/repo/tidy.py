@@ -64,8 +64,7 @@ def compiler_flags() -> list[str]:
 def kind(path: Path) -> str:
     """Files of one kind read much the same headers of libraries."""
     room = layering.room_of(str(path))
-    torch_rooms = next(iter(layering.LIBRARIES.values()))
-    top = "torch" if room in torch_rooms else path.parts[0]
+    top = "torch" if room in layering.TORCH_ROOMS else path.parts[0]
     if top == "tests":
         top = str(path.parent)
     return f"{'core' if top == 'base' else top} {'test' if path.stem.endswith('_test') else ''}"
