@@ -12,9 +12,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "base/utf8.h"
 
 namespace canopy {
@@ -72,7 +72,7 @@ class LineBudgets {
   std::optional<int64_t> Take(absl::string_view event) ABSL_LOCKS_EXCLUDED(mutex_) {
     const int32_t limit = g_lines_per_second.load(std::memory_order_relaxed);
     const auto now = std::chrono::steady_clock::now();
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     Budget& budget = budgets_[event];
     if (now - budget.second >= std::chrono::seconds(1)) {
       budget.second = now;
@@ -94,7 +94,7 @@ class LineBudgets {
     int64_t left_out = 0;
   };
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   absl::flat_hash_map<std::string, Budget> budgets_ ABSL_GUARDED_BY(mutex_);
 };
 

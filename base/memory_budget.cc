@@ -43,7 +43,7 @@ void MemoryBudget::Refresh() {
 }
 
 absl::Status MemoryBudget::Change(int64_t from, int64_t to) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const int64_t others = pledged_bytes_ - from;
   if (to > from && others > 0) {
     Refresh();
@@ -69,7 +69,7 @@ absl::Status MemoryBudget::Change(int64_t from, int64_t to) {
 }
 
 MemoryStats MemoryBudget::stats() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   Refresh();
   return {use_, pledged_bytes_, refused_};
 }

@@ -11,8 +11,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "base/memory_use.h"
+#include "base/mutex.h"
 
 namespace canopy::server {
 
@@ -59,7 +59,7 @@ class MemoryBudget {
 
   const int64_t max_pledged_bytes_;
   const std::function<MemoryUse()> read_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   int64_t pledged_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
   MemoryUse use_ ABSL_GUARDED_BY(mutex_);

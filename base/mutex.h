@@ -1,36 +1,54 @@
-// The mutex, condition and notification that threads of ours meet on.
+// The mutex, condition, notification and counter that all threads of this repository meet on.
 //
-// They are absl's, but under ThreadSanitizer, which cannot look into Debian's abseil and would
-// report every access under an absl::Mutex as a race. There they stand on the standard library's,
-// whose locks it sees.
+// They are abseil's, except under ThreadSanitizer. It cannot see the locks inside Debian's abseil,
+// which is not instrumented, and would report every access under an absl::Mutex as a race. There
+// they are built on the standard library's locks, which it sees.
+//
+// HandOver and TakeOver tell ThreadSanitizer of an order that comes from a library it cannot see.
 #ifndef BASE_MUTEX_H_
 #define BASE_MUTEX_H_
 
 #if !defined(__SANITIZE_THREAD__)
 
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 
 namespace canopy {
 
+using BlockingCounter = absl::BlockingCounter;
+using CondVar = absl::CondVar;
 using Condition = absl::Condition;
 using Mutex = absl::Mutex;
 using MutexLock = absl::MutexLock;
 using Notification = absl::Notification;
+
+inline void HandOver(const void* /*object*/) {}
+inline void TakeOver(const void* /*object*/) {}
 
 }  // namespace canopy
 
 #else
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 
+#include "absl/base/const_init.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
+extern "C" void __tsan_acquire(void* object);
+extern "C" void __tsan_release(void* object);
+
 namespace canopy {
+
+// All that this thread did happens before what another thread does after TakeOver(object).
+inline void HandOver(const void* object) { __tsan_release(const_cast<void*>(object)); }
+inline void TakeOver(const void* object) { __tsan_acquire(const_cast<void*>(object)); }
 
 // Evaluated with the mutex held, by the thread that waits.
 class Condition {
@@ -54,14 +72,18 @@ class Condition {
   std::function<bool()> holds_;
 };
 
-// Each Unlock wakes all that wait: slow, and right.
+// Each Unlock wakes all waiting threads, which is correct but slow.
 class ABSL_LOCKABLE Mutex {
  public:
+  Mutex() = default;
+  explicit Mutex(absl::ConstInitType /*static_lifetime*/) {}
+
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void Unlock() ABSL_UNLOCK_FUNCTION() {
     changed_.notify_all();
     mutex_.unlock();
   }
+  void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
 
   void Await(const Condition& condition) {
     std::unique_lock<std::mutex> lock(mutex_, std::adopt_lock);
@@ -73,17 +95,40 @@ class ABSL_LOCKABLE Mutex {
   bool AwaitWithTimeout(const Condition& condition, absl::Duration timeout) {
     std::unique_lock<std::mutex> lock(mutex_, std::adopt_lock);
     changed_.notify_all();
-    const bool holds = changed_.wait_for(
-        lock,
-        absl::ToChronoMilliseconds(std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24))),
-        [&condition] { return condition.Eval(); });
+    const bool holds =
+        changed_.wait_for(lock, Bounded(timeout), [&condition] { return condition.Eval(); });
     lock.release();
     return holds;
   }
 
+  bool AwaitWithDeadline(const Condition& condition, absl::Time deadline) {
+    return AwaitWithTimeout(condition, deadline - absl::Now());
+  }
+
  private:
+  friend class CondVar;
+
+  static std::chrono::milliseconds Bounded(absl::Duration timeout) {
+    return absl::ToChronoMilliseconds(std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24)));
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
+};
+
+// Waits on the mutex itself, whose every Unlock wakes it: callers have to expect that in any case.
+class CondVar {
+ public:
+  void SignalAll() {}
+
+  // Returns whether the time ran out.
+  bool WaitWithTimeout(Mutex* mutex, absl::Duration timeout) {
+    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+    mutex->changed_.notify_all();
+    const auto status = mutex->changed_.wait_for(lock, Mutex::Bounded(timeout));
+    lock.release();
+    return status == std::cv_status::timeout;
+  }
 };
 
 class ABSL_SCOPED_LOCKABLE MutexLock {
@@ -117,6 +162,26 @@ class Notification {
  private:
   mutable Mutex mutex_;
   bool notified_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class BlockingCounter {
+ public:
+  explicit BlockingCounter(int initial_count) : count_(initial_count) {}
+
+  // Returns whether this was the last one.
+  bool DecrementCount() {
+    MutexLock lock(&mutex_);
+    return --count_ == 0;
+  }
+  void Wait() {
+    MutexLock lock(&mutex_);
+    mutex_.Await(Condition(
+        +[](int* count) { return *count == 0; }, &count_));
+  }
+
+ private:
+  Mutex mutex_;
+  int count_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace canopy

@@ -5,18 +5,82 @@ _STRICT = ["-Werror", "-Werror=unused-result"]
 # linkstatic everywhere: one object a source, and no shared library of ours that would lose the
 # installed libraries it needs to --as-needed.
 
-def canopy_cc_library(name, copts = [], **kwargs):
-    """A cc_library with our warnings as errors."""
-    native.cc_library(name = name, copts = _STRICT + copts, linkstatic = True, **kwargs)
+# Most of a compile goes into headers of libraries: sources of one target that share a unit are compiled
+# in a fraction of the time. More of them save little more, and what one change compiles again grows.
+_MOST_SOURCES_TOGETHER = 8
+
+# A test's names are of no use outside its file, so each file of a unit gets a namespace of its own.
+_ISOLATE = (
+    "name=$$(basename $$source .cc); sed " +
+    "-e \"s/^\\(namespace canopy[a-z_:]*\\) {$$/\\1 { namespace $$name {/\" " +
+    "-e \"s/^}  \\/\\/ namespace canopy/} &/\" $$source"
+)
+
+def _units(name, srcs, alone, isolate):
+    """Sources with most .cc files replaced by generated units of several.
+
+    Args:
+      name: the target's name, a prefix of the generated ones.
+      srcs: its sources.
+      alone: those of srcs that do not compile after others.
+      isolate: whether each file gets its own namespace in its unit.
+    """
+    result = [src for src in srcs if not src.endswith(".cc") or src in alone]
+    together = [src for src in srcs if src not in result]
+    for start in range(0, len(together), _MOST_SOURCES_TOGETHER):
+        part = together[start:start + _MOST_SOURCES_TOGETHER]
+        if len(part) == 1:
+            result += part
+            continue
+        unit = "%s_unit%d" % (name, start // _MOST_SOURCES_TOGETHER)
+        native.genrule(
+            name = unit,
+            srcs = part,
+            outs = [unit + ".cc"],
+            # The lines that compilers, sanitizers and tests report are those of the sources.
+            cmd = "for source in $(SRCS); do echo \"#line 1 \\\"$$source\\\"\"; %s; done > $@" %
+                  (_ISOLATE if isolate else "cat $$source"),
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+        )
+        result.append(unit + ".cc")
+    return result
+
+def canopy_cc_library(name, srcs = [], alone = [], copts = [], **kwargs):
+    """A cc_library with our warnings as errors.
+
+    Under a sanitizer its sources are compiled in units of several.
+
+    Args:
+      name: the library.
+      srcs: its sources.
+      alone: those of them that never share a unit, for instance because names clash.
+      copts: further flags.
+      **kwargs: as for cc_library.
+    """
+    native.cc_library(
+        name = name,
+        srcs = select({
+            "//bazel:sanitized": _units(name, srcs, alone, isolate = False),
+            "//conditions:default": srcs,
+        }),
+        copts = _STRICT + copts,
+        linkstatic = True,
+        **kwargs
+    )
 
 def canopy_cc_binary(name, copts = [], **kwargs):
     """A cc_binary with our warnings as errors."""
     native.cc_binary(name = name, copts = _STRICT + copts, **kwargs)
 
-def canopy_cc_test(name, copts = [], deps = [], size = "small", **kwargs):
-    """A GoogleTest (main included). Tests that link LibTorch carry the tag `torch`."""
+def canopy_cc_test(name, srcs, alone = [], copts = [], deps = [], size = "small", **kwargs):
+    """A GoogleTest (main included). Tests that link LibTorch carry the tag `torch`.
+
+    Its sources are compiled in units of several, those in `alone` aside.
+    """
     native.cc_test(
         name = name,
+        srcs = _units(name, srcs, alone, isolate = True),
         copts = _STRICT + copts,
         size = size,
         linkstatic = True,

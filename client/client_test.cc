@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "client/error_details.h"
 #include "client/testing/fake_scorer.h"
 #include "client/testing/samples.h"
@@ -90,7 +90,7 @@ class ClientTest : public ::testing::Test {
   absl::StatusOr<v1::ScoreResponse> Score() { return NewClient()->Score(SampleRequest()); }
 
   // Outlives the server, whose handlers wait for it.
-  absl::Notification test_is_over_;
+  Notification test_is_over_;
   FakeScorer server_;
   Client::Options options_;
 };

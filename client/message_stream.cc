@@ -32,7 +32,7 @@ std::shared_ptr<MessageStream> MessageStream::Open(const std::shared_ptr<grpc::C
 }
 
 void MessageStream::Write(const grpc::ByteBuffer& message) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (!closed_ && !finishing_) {
     to_write_.push_back(message);
     Proceed();
@@ -40,7 +40,7 @@ void MessageStream::Write(const grpc::ByteBuffer& message) {
 }
 
 void MessageStream::WritesDone() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   finishing_ = true;
   Proceed();
 }
@@ -62,7 +62,7 @@ void MessageStream::Proceed() {
 }
 
 void MessageStream::OnWriteDone(bool ok) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   writing_ = false;
   to_write_.pop_front();
   closed_ = closed_ || !ok;
@@ -76,7 +76,7 @@ void MessageStream::OnReadDone(bool ok) {
     StartRead(&read_buffer_);
     return;
   }
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   closed_ = true;
   RemoveHold();
 }

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -58,7 +58,7 @@ class MessageStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, gr
   Events events_;                 // of gRPC's threads
   grpc::ByteBuffer read_buffer_;  // likewise
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::deque<grpc::ByteBuffer> to_write_ ABSL_GUARDED_BY(mutex_);  // the first is gRPC's: writing_
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // WritesDone was called

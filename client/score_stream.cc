@@ -8,9 +8,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/types/optional.h"
+#include "base/mutex.h"
 #include "client/answer_check.h"
 #include "client/call_deadline.h"
 #include "client/error_details.h"
@@ -49,7 +48,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   explicit State(const Limits& limits) : limits_(limits) {}
 
   void Open(const std::shared_ptr<grpc::Channel>& channel) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     const auto self = shared_from_this();
     auto context = std::make_unique<grpc::ClientContext>();
     if (!limits_.traceparent.empty()) {
@@ -74,9 +73,9 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
       problem = CheckSize(request);
     }
     if (problem.ok()) {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (may_wait) {
-        mutex_.Await(absl::Condition(this, &State::HasRoom));
+        mutex_.Await(Condition(this, &State::HasRoom));
       } else if (!HasRoom()) {
         return false;
       }
@@ -91,18 +90,18 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   absl::Status Finish() {
     bool done = false;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       finishing_ = true;
       stream_->WritesDone();
       // Every request is due by then.
-      done = mutex_.AwaitWithTimeout(absl::Condition(&done_), limits_.deadline);
+      done = mutex_.AwaitWithTimeout(Condition(&done_), limits_.deadline);
     }
     if (!done) {
       Fail(absl::DeadlineExceededError(absl::StrCat("the server did not end the stream within ",
                                                     absl::FormatDuration(limits_.deadline))));
     }
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&done_));
+    MutexLock lock(&mutex_);
+    mutex_.Await(Condition(&done_));
     return *end_;
   }
 
@@ -110,7 +109,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   void Fail(const absl::Status& reason) {
     std::shared_ptr<MessageStream> stream;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       failure_ = failure_.value_or(reason);
       stream = stream_;
     }
@@ -123,8 +122,8 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   void AwaitGone() {
     std::shared_ptr<MessageStream> stream;
     {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(&done_));
+      MutexLock lock(&mutex_);
+      mutex_.Await(Condition(&done_));
       stream = std::move(stream_);
     }
     stream.reset();
@@ -132,7 +131,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   }
 
   size_t num_in_flight() const {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return pending_.size();
   }
 
@@ -204,7 +203,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
     }
     Pending answered;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (failure_.has_value()) {
         return;  // Nobody waits for it.
       }
@@ -224,7 +223,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   void End(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::flat_hash_map<std::string, Pending> unanswered;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       alarm_.reset();
       unanswered.swap(pending_);
       if (failure_.has_value()) {
@@ -238,7 +237,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
     for (auto& [id, pending] : unanswered) {
       pending.done(status);
     }
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     done_ = true;
   }
 
@@ -266,7 +265,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
 
   void CheckDue() ABSL_LOCKS_EXCLUDED(mutex_) {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (due_.empty() || !IsPending(due_.front()) || !HasPassed(due_.front().at)) {
         WatchFirstDue();
         return;
@@ -278,9 +277,9 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
 
   const Limits limits_;
   // Of its own, since this object may be gone by then.
-  const std::shared_ptr<absl::Notification> gone_ = std::make_shared<absl::Notification>();
+  const std::shared_ptr<Notification> gone_ = std::make_shared<Notification>();
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::shared_ptr<MessageStream> stream_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Pending> pending_ ABSL_GUARDED_BY(mutex_);  // by request_id
   std::deque<Due> due_ ABSL_GUARDED_BY(mutex_);  // in the order of sending

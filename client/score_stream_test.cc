@@ -11,9 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/blocking_counter.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "client/client.h"
 #include "client/error_details.h"
 #include "client/testing/fake_scorer.h"
@@ -95,7 +93,7 @@ class ScoreStreamTest : public ::testing::Test {
   }
 
   // Outlives the server, whose handlers wait for it.
-  absl::Notification released_;
+  Notification released_;
   FakeScorer server_;
   Client::Options options_;
   std::unique_ptr<Client> client_;
@@ -129,13 +127,13 @@ TEST_F(ScoreStreamTest, EachRequestGetsItsAnswerInTheOrderOfCompletion) {
     return Stall(stream);
   });
   const auto stream = Open();
-  absl::Mutex mutex;
+  Mutex mutex;
   std::vector<std::string> order;
   for (int i = 0; i < 5; ++i) {
     stream->Send(Request(absl::StrCat(i)), [&, i](Answer answer) {
       ASSERT_TRUE(answer.ok()) << answer.status();
       EXPECT_EQ(answer->SerializeAsString(), Response(absl::StrCat(i)).SerializeAsString());
-      absl::MutexLock lock(&mutex);
+      MutexLock lock(&mutex);
       order.push_back(answer->request_id());
     });
   }
@@ -200,7 +198,7 @@ TEST_F(ScoreStreamTest, NoMoreAreInFlightThanTheServerReads) {
     return grpc::Status::OK;
   });
   const auto stream = Open(/*max_in_flight=*/0);
-  absl::BlockingCounter answers(4);
+  BlockingCounter answers(4);
   const auto count = [&](const Answer& answer) {
     EXPECT_TRUE(answer.ok()) << answer.status();
     answers.DecrementCount();
@@ -218,7 +216,7 @@ TEST_F(ScoreStreamTest, NoMoreAreInFlightThanTheServerReads) {
 
 TEST_F(ScoreStreamTest, CallbacksMaySendTheNext) {
   const auto stream = Open(/*max_in_flight=*/1);
-  absl::Notification done;
+  Notification done;
   int left = 50;
   std::function<void(Answer)> next = [&](const Answer& answer) {
     EXPECT_TRUE(answer.ok()) << answer.status();
@@ -389,8 +387,8 @@ TEST_F(ScoreStreamTest, AServerThatNeverAnswersOrNeverEndsMeetsTheDeadline) {
 }
 
 TEST_F(ScoreStreamTest, CancellingAnswersEverythingAndTheServerHearsOfIt) {
-  absl::Notification all_read;
-  absl::Notification gone;
+  Notification all_read;
+  Notification gone;
   AfterReading(10, [&](Stream* stream, const std::vector<std::string>& /*ids*/) {
     all_read.Notify();
     grpc::Status status = Stall(stream);

@@ -21,13 +21,13 @@ ShutdownSignals::ShutdownSignals() {
 }
 
 void ShutdownSignals::Arm() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   armed_ = true;
 }
 
 bool ShutdownSignals::Wait(absl::Duration timeout) {
-  absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&received_), timeout);
+  MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(Condition(&received_), timeout);
 }
 
 void ShutdownSignals::Loop() {
@@ -35,7 +35,7 @@ void ShutdownSignals::Loop() {
     int signal = 0;
     sigwait(&signals_, &signal);
     LogInfo("signal", {{"number", signal}});
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     // Without destructors: other threads are in the middle of things.
     if (received_) {
       _exit(kInterruptedExitCode);

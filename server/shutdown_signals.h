@@ -9,8 +9,8 @@
 #include <csignal>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace canopy::server {
 
@@ -34,7 +34,7 @@ class ShutdownSignals {
   [[noreturn]] void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
 
   sigset_t signals_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   bool armed_ ABSL_GUARDED_BY(mutex_) = false;
   bool received_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "client/load/run_load.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "absl/base/const_init.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "core/ops/cuda_stream.h"
 
 #if CANOPY_CUDA_STREAMS
@@ -19,9 +19,9 @@ namespace {
 // One for all loads, so that memory which one leaves is there for the next: LibTorch's allocator
 // keeps it by stream.
 c10::cuda::CUDAStream StreamOf(c10::Device device) {
-  static absl::Mutex mutex(absl::kConstInit);
+  static Mutex mutex(absl::kConstInit);
   static auto* const streams = new std::map<c10::DeviceIndex, c10::cuda::CUDAStream>();
-  const absl::MutexLock lock(&mutex);
+  const MutexLock lock(&mutex);
   auto found = streams->find(device.index());
   if (found == streams->end()) {
     constexpr bool kHighPriority = false;

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "core/checkpoint/synthetic.h"
 #include "core/checkpoint/testing/test_files.h"
 #include "core/engine/engine.h"
@@ -100,7 +100,7 @@ std::vector<float> Scores(Engine* engine, Backend backend) {
   job.outputs.scores = true;
   job.routing.backend = backend;
   absl::StatusOr<ScoreResult> result;
-  absl::Notification done;
+  Notification done;
   EXPECT_TRUE(engine
                   ->Submit(job,
                            [&](absl::StatusOr<ScoreResult> answer) {

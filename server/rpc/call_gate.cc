@@ -12,12 +12,12 @@ absl::Status DrainingError() {
 }
 
 void CallGate::Open(ServingState state) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   state_ = std::make_unique<const ServingState>(std::move(state));
 }
 
 void CallGate::StartDraining() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (!draining_) {
     draining_ = true;
     for (const auto& [watcher, drain] : drain_watchers_) {
@@ -27,7 +27,7 @@ void CallGate::StartDraining() {
 }
 
 void CallGate::AddDrainWatcher(const void* watcher, const std::function<void()>& drain) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (draining_) {
     drain();
   }
@@ -35,12 +35,12 @@ void CallGate::AddDrainWatcher(const void* watcher, const std::function<void()>&
 }
 
 void CallGate::RemoveDrainWatcher(const void* watcher) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   drain_watchers_.erase(watcher);
 }
 
 absl::StatusOr<const ServingState*> CallGate::Enter() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (draining_) {
     return DrainingError();
   }
@@ -52,13 +52,13 @@ absl::StatusOr<const ServingState*> CallGate::Enter() {
 }
 
 void CallGate::Leave() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   --inside_;
 }
 
 bool CallGate::AwaitIdle(absl::Duration timeout) {
-  absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(
+  MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(Condition(
                                      +[](int64_t* inside) { return *inside == 0; }, &inside_),
                                  timeout);
 }

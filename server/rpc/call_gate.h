@@ -10,8 +10,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "core/engine/engine.h"
 #include "server/wire/model_message.h"
 
@@ -49,7 +49,7 @@ class CallGate {
   bool AwaitIdle(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::unique_ptr<const ServingState> state_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t inside_ ABSL_GUARDED_BY(mutex_) = 0;

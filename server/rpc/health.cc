@@ -12,19 +12,19 @@ constexpr char kReadiness[] = "canopy.v1.Scorer";
 void Health::Enable() { grpc::EnableDefaultHealthCheckService(true); }
 
 void Health::Add(grpc::Server* server) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   servers_.push_back(server);
   Publish();
 }
 
 void Health::SetReady(bool ready) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   ready_ = ready;
   Publish();
 }
 
 void Health::SetDead() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   live_ = false;
   Publish();
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "grpcpp/server.h"
 
 namespace canopy::server {
@@ -26,7 +26,7 @@ class Health {
  private:
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::vector<grpc::Server*> servers_ ABSL_GUARDED_BY(mutex_);
   bool live_ ABSL_GUARDED_BY(mutex_) = true;
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;

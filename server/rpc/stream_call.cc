@@ -42,7 +42,7 @@ StreamCall::StreamCall(grpc::CallbackServerContext* call, ServiceContext* contex
       writer_(&context->writes, [call] { call->TryCancel(); }) {
   context_.metrics.CallStarted(Method::kScoreStream);
   context_.gate.AddDrainWatcher(this, [this] { OnDrain(); });
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   Proceed();
 }
 
@@ -83,7 +83,7 @@ void StreamCall::Proceed() {
 void StreamCall::OnReadDone(bool ok) {
   bool wanted = false;
   if (ok) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     // A cancelled stream with nothing to answer has finished, and gRPC may have read on until then:
     // it deletes the call once this returns, whoever works for it.
     wanted = !finished_;
@@ -95,7 +95,7 @@ void StreamCall::OnReadDone(bool ok) {
     read_buffer_.Clear();
     Take(message);
   }
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   reading_ = false;
   client_finished_ = client_finished_ || !ok;
   Proceed();
@@ -122,7 +122,7 @@ absl::Status StreamCall::Begin(const std::string& request_id, const grpc::Slice&
   }
   const auto work = std::make_shared<ScoreWork>(&context_);
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (in_flight_.contains(request_id)) {
       return RequestIdError(
           absl::StrCat("\"", QuotedForError(request_id), "\" is in flight already"));
@@ -134,7 +134,7 @@ absl::Status StreamCall::Begin(const std::string& request_id, const grpc::Slice&
   }
   *entered = true;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     in_flight_.emplace(request_id, work);
   }
   // in_flight_ keeps the work until it has called back.
@@ -145,7 +145,7 @@ absl::Status StreamCall::Begin(const std::string& request_id, const grpc::Slice&
       });
   bool abandoned = false;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     abandoned = abandoned_;
     if (!started.ok()) {
       in_flight_.erase(request_id);
@@ -169,7 +169,7 @@ void StreamCall::Complete(const std::string& request_id, absl::StatusOr<grpc::By
   std::shared_ptr<ScoreWork> ended;
   bool dropped = false;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     // From here on the id may come again: the client can have the answer before gRPC says so.
     if (const auto found = in_flight_.find(request_id); entered && found != in_flight_.end()) {
       ended = std::move(found->second);
@@ -207,7 +207,7 @@ void StreamCall::OnWriteDone(bool ok) {
   writer_.Done();
   bool entered = false;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     writing_ = false;
     entered = answers_.front().entered;
     answers_.pop_front();
@@ -229,7 +229,7 @@ void StreamCall::OnCancel() {
   std::vector<std::shared_ptr<ScoreWork>> works;
   int64_t left = 0;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (abandoned_) {
       return;
     }
@@ -254,7 +254,7 @@ void StreamCall::OnCancel() {
 }
 
 void StreamCall::OnDrain() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   draining_ = true;
   Proceed();
 }
@@ -265,7 +265,7 @@ void StreamCall::OnDone() {
   WireError end;
   {
     // The thread that called Finish may still hold the mutex.
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     requests = requests_;
     end = std::move(end_);
   }

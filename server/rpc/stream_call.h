@@ -17,7 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "base/stopwatch.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -72,7 +72,7 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   WriteWatch::Writer writer_;
   grpc::ByteBuffer read_buffer_;  // gRPC's while a read is under way
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<ScoreWork>> in_flight_ ABSL_GUARDED_BY(mutex_);
   std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // the first is gRPC's while writing_
   int32_t unanswered_ ABSL_GUARDED_BY(mutex_) = 0;      // read, and its answer not written

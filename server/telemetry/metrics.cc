@@ -112,19 +112,19 @@ void Metrics::ObserveForward(const ForwardRecord& forward, int64_t max_batch_tok
 }
 
 void Metrics::SetBuild(absl::string_view version) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   registry_.SetOpen(Metric::kBuildInfo, {std::string(version)}, 1);
 }
 
 void Metrics::SetLimit(absl::string_view name, int64_t value) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   registry_.SetOpen(Metric::kLimit, {std::string(name)}, static_cast<double>(value));
 }
 
 void Metrics::SetReady(bool ready) { registry_.gauge(Metric::kReady).Set(ready ? 1 : 0); }
 
 void Metrics::SetEngineSource(std::function<EngineSnapshot()> source) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   engine_source_ = std::move(source);
 }
 
@@ -194,7 +194,7 @@ void Metrics::ShowModels(const EngineSnapshot& engine) {
 }
 
 void Metrics::SetMemorySource(std::function<MemoryStats()> source) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   memory_source_ = std::move(source);
 }
 
@@ -217,7 +217,7 @@ void Metrics::ShowProcess() {
 }
 
 std::string Metrics::Render() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   ShowProcess();
   if (memory_source_) {
     ShowMemory(memory_source_());

@@ -11,8 +11,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "base/memory_budget.h"
+#include "base/mutex.h"
 #include "core/engine/engine_stats.h"
 #include "core/engine/types.h"
 #include "grpcpp/support/status_code_enum.h"
@@ -98,7 +98,7 @@ class Metrics {
   const bool enabled_;
   MetricRegistry registry_;
 
-  absl::Mutex mutex_;  // one page at a time
+  Mutex mutex_;  // one page at a time
   std::function<EngineSnapshot()> engine_source_ ABSL_GUARDED_BY(mutex_);
   std::function<MemoryStats()> memory_source_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<const ModelInfo>> shown_models_ ABSL_GUARDED_BY(mutex_);

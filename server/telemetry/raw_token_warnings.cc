@@ -9,7 +9,7 @@ void RawTokenWarnings::Warn(absl::string_view client, const std::string& field) 
   // A client that connects again has another port.
   const std::string host(client.substr(0, client.rfind(':')));
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (warned_hosts_.size() >= kMaxHosts || !warned_hosts_.insert(host).second) {
       return;
     }

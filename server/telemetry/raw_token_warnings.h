@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "server/telemetry/metrics.h"
 #include "server/wire/request_validator.h"
 
@@ -37,7 +37,7 @@ class RawTokenWarnings {
   void Warn(absl::string_view client, const std::string& field) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Metrics& metrics_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   absl::flat_hash_set<std::string> warned_hosts_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/logging.h"
+#include "base/mutex.h"
 #include "base/status_details.h"
 #include "base/utf8.h"
 #include "google/protobuf/duration.pb.h"
@@ -63,18 +63,18 @@ bool IsContractCode(absl::StatusCode code) {
 // The id of the log line that was written for `status`; where the log has had enough of them, of
 // the last one that was: an id that a client got is always there to be found.
 std::string LogInternalError(const absl::Status& status) {
-  static absl::Mutex mutex(absl::kConstInit);
+  static Mutex mutex(absl::kConstInit);
   static auto* const last_id = new std::string();
   static const auto is_known = +[](std::string* last) { return !last->empty(); };
   const std::string id = NewId();
   const bool written = LogError("internal_error", {{"id", id}, {"error", status.ToString()}});
-  absl::MutexLock lock(&mutex);
+  MutexLock lock(&mutex);
   if (written) {
     *last_id = id;
   } else {
     // A line is left out only after others were let in, and the first of those may still be on its
     // way.
-    mutex.Await(absl::Condition(is_known, last_id));
+    mutex.Await(Condition(is_known, last_id));
   }
   return *last_id;
 }

@@ -16,9 +16,8 @@
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
-#include "absl/synchronization/blocking_counter.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/integration/test_server.h"
 
@@ -78,7 +77,7 @@ class Caller {
   Caller(const std::shared_ptr<grpc::Channel>& channel, const std::string& bytes)
       : stub_(channel), slice_(bytes), request_(&slice_, 1) {}
 
-  void Start(const std::atomic<bool>* stop, absl::BlockingCounter* ended) {
+  void Start(const std::atomic<bool>* stop, BlockingCounter* ended) {
     stop_ = stop;
     ended_ = ended;
     answered_ = 0;
@@ -110,7 +109,7 @@ class Caller {
   grpc::ByteBuffer answer_;
   std::optional<grpc::ClientContext> context_;
   const std::atomic<bool>* stop_ = nullptr;
-  absl::BlockingCounter* ended_ = nullptr;
+  BlockingCounter* ended_ = nullptr;
   int64_t answered_ = 0;
 };
 
@@ -137,7 +136,7 @@ class Side {
 
   Turn Run() {
     std::atomic<bool> stop{false};
-    absl::BlockingCounter ended(static_cast<int>(callers_.size()));
+    BlockingCounter ended(static_cast<int>(callers_.size()));
     const double cpu_start = CpuSeconds();
     const auto start = Clock::now();
     for (const auto& caller : callers_) {

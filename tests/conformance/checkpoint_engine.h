@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "core/engine/engine.h"
 #include "core/engine/model_runner.h"
 #include "core/runtime/torch_runner.h"
@@ -31,7 +31,7 @@ ScoreResult Ask(Engine& engine, ScoreJob job);
 
 // An answer that is awaited elsewhere. Must outlive it.
 struct AnswerCall {
-  absl::Notification answered;
+  Notification answered;
   absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
 };
 void SubmitTo(Engine& engine, ScoreJob job, AnswerCall* call);

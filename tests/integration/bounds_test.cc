@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -111,7 +111,7 @@ class BoundsTest : public ::testing::Test {
     const v1::ScoreRequest request = SmallRequest();
     v1::ScoreResponse response;
     grpc::Status first;
-    absl::Notification answered;
+    Notification answered;
     server_->stub().async()->Score(&context, &request, &response, [&](grpc::Status status) {
       first = std::move(status);
       answered.Notify();

@@ -10,8 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -52,18 +51,18 @@ class Hammer {
   }
 
   void AwaitAnswers() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     const auto answered = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return codes_[Code::OK] >= kCallsAtATime;
     };
-    mutex_.Await(absl::Condition(&answered));
+    mutex_.Await(Condition(&answered));
   }
 
   // How many calls ended with each code.
   std::map<Code, int64_t> AwaitEnd() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     const auto is_idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_ == 0; };
-    mutex_.Await(absl::Condition(&is_idle));
+    mutex_.Await(Condition(&is_idle));
     return codes_;
   }
 
@@ -75,7 +74,7 @@ class Hammer {
 
   void Start() {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       ++open_;
     }
     auto* call = new Call;
@@ -88,7 +87,7 @@ class Hammer {
                             if (status.ok() || !status.error_details().empty()) {
                               Start();
                             }
-                            absl::MutexLock lock(&mutex_);
+                            MutexLock lock(&mutex_);
                             --open_;
                             ++codes_[status.error_code()];
                           });
@@ -96,7 +95,7 @@ class Hammer {
 
   const v1::ScoreRequest request_ = SmallRequest();
   const std::unique_ptr<v1::Scorer::Stub> stub_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<Code, int64_t> codes_ ABSL_GUARDED_BY(mutex_);
 };
@@ -135,7 +134,7 @@ class Stream {
   }
 
   const std::unique_ptr<v1::Scorer::Stub> stub_;
-  absl::Notification answered_once_;
+  Notification answered_once_;
   int64_t answered_ = 0;
   grpc::Status status_;
   std::thread thread_;  // last: it uses everything above
@@ -183,7 +182,7 @@ class HealthWatch {
   }
 
   grpc::GenericStub stub_;
-  absl::Notification watching_;
+  Notification watching_;
   grpc::Status status_;
   std::thread thread_;  // last: it uses everything above
 };

@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
@@ -35,7 +35,7 @@ struct PendingCall {
   v1::ScoreRequest request = SmallRequest();
   v1::ScoreResponse response;
   grpc::Status status;
-  absl::Notification done;
+  Notification done;
 
   explicit PendingCall(TestServer* server) {
     SetTestDeadline(&context);
@@ -69,7 +69,7 @@ int CheckHealth(const std::shared_ptr<grpc::Channel>& channel, const std::string
   const grpc::Slice slice(bytes);
   const grpc::ByteBuffer request(&slice, 1);
   grpc::ByteBuffer response;
-  absl::Notification done;
+  Notification done;
   grpc::Status status;
   stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &response,
                  [&](grpc::Status result) {

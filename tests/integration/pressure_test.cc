@@ -14,8 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "gtest/gtest.h"
@@ -53,9 +52,9 @@ class Crowd {
   void Run(int open, const std::function<bool(int64_t ended)>& stop) {
     while (true) {
       {
-        absl::MutexLock lock(&mutex_);
+        MutexLock lock(&mutex_);
         const auto has_room = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_ < open; };
-        mutex_.Await(absl::Condition(&has_room));
+        mutex_.Await(Condition(&has_room));
         if (stop(ended_)) {
           break;
         }
@@ -67,7 +66,7 @@ class Crowd {
 
   void Start() {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       ++open_;
     }
     auto call = std::make_shared<Call>();
@@ -78,7 +77,7 @@ class Crowd {
                                     // It holds the channel, whose last user must not be gRPC's own
                                     // thread.
                                     call.reset();
-                                    absl::MutexLock lock(&mutex_);
+                                    MutexLock lock(&mutex_);
                                     --open_;
                                     ++ended_;
                                     ++codes_[status.error_code()];
@@ -87,19 +86,19 @@ class Crowd {
   }
 
   void AwaitAll() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     const auto is_empty = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_ == 0; };
-    mutex_.Await(absl::Condition(&is_empty));
+    mutex_.Await(Condition(&is_empty));
   }
 
   void AwaitOpen(int open) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     const auto is_open = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_ == open; };
-    mutex_.Await(absl::Condition(&is_open));
+    mutex_.Await(Condition(&is_open));
   }
 
   std::map<Code, int64_t> codes() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return codes_;
   }
 
@@ -114,7 +113,7 @@ class Crowd {
   TestServer& server_;
   const Prepare prepare_;
   const AfterStart after_start_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<Code, int64_t> codes_ ABSL_GUARDED_BY(mutex_);
@@ -282,18 +281,18 @@ TEST_F(PressureTest, AGreedyConnectionDoesNotHoldUpAnother) {
     v1::ScoreResponse response;
   };
   std::vector<std::unique_ptr<Call>> calls;
-  absl::Mutex mutex;
+  Mutex mutex;
   int open = 0;
   const auto call_greedily = [&] {
     calls.push_back(std::make_unique<Call>());
     SetTestDeadline(&calls.back()->context);
     {
-      absl::MutexLock lock(&mutex);
+      MutexLock lock(&mutex);
       ++open;
     }
     server_->stub().async()->Score(&calls.back()->context, &request, &calls.back()->response,
                                    [&](const grpc::Status& /*status*/) {
-                                     absl::MutexLock lock(&mutex);
+                                     MutexLock lock(&mutex);
                                      --open;
                                    });
   };
@@ -311,7 +310,7 @@ TEST_F(PressureTest, AGreedyConnectionDoesNotHoldUpAnother) {
   grpc::ClientContext context;
   SetTestDeadline(&context);
   v1::ScoreResponse response;
-  absl::Notification done;
+  Notification done;
   grpc::Status modest;
   stub->async()->Score(&context, &request, &response, [&](grpc::Status status) {
     modest = std::move(status);
@@ -328,9 +327,9 @@ TEST_F(PressureTest, AGreedyConnectionDoesNotHoldUpAnother) {
   done.WaitForNotification();
   EXPECT_TRUE(modest.ok()) << modest.error_message();
   server_->controls().gate.Open();
-  absl::MutexLock lock(&mutex);
+  MutexLock lock(&mutex);
   const auto all_ended = [&] { return open == 0; };
-  mutex.Await(absl::Condition(&all_ended));
+  mutex.Await(Condition(&all_ended));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/test_server.h"
@@ -168,7 +168,7 @@ struct PendingCall {
   v1::ScoreRequest request = SmallRequest();
   v1::ScoreResponse response;
   grpc::Status status;
-  absl::Notification done;
+  Notification done;
 };
 
 TEST(StartTest, HelpAndVersionExitWithZero) {

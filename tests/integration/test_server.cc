@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "core/tree/route_costs.h"
 #include "grpcpp/create_channel.h"
@@ -144,7 +144,7 @@ grpc::Status TestServer::Call(const std::string& method, const std::string& byte
   const grpc::ByteBuffer request(&slice, 1);
   grpc::ByteBuffer answer;
   grpc::Status result;
-  absl::Notification done;
+  Notification done;
   stub.UnaryCall(context, method, {}, &request, &answer, [&](grpc::Status status) {
     result = std::move(status);
     done.Notify();

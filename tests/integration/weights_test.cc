@@ -16,7 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "canopy/v1/admin.grpc.pb.h"
 #include "core/checkpoint/testing/test_files.h"
 #include "gmock/gmock.h"
@@ -279,7 +279,7 @@ struct PendingLoad {
   v1::LoadWeightsRequest request;
   v1::Model model;
   grpc::Status status;
-  absl::Notification done;
+  Notification done;
 
   PendingLoad(v1::Admin::Stub* admin, FakeControls* controls, const std::string& source) {
     SetTestDeadline(&context);
@@ -460,7 +460,7 @@ TEST_F(WeightsUnderPressureTest, EveryRequestEndsOnceWhateverHappensTogether) {
         }
         ++sent;
         v1::ScoreResponse response;
-        absl::Notification done;
+        Notification done;
         grpc::Status status;
         stub->async()->Score(&context, &request, &response, [&](grpc::Status result) {
           status = std::move(result);

@@ -3,14 +3,14 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import defaults
 import layering
 import structure
 import tidy
-from source_files import CPP_SUFFIXES, ROOT, source_files
+from source_files import CPP_SUFFIXES, ROOT, changed_files, source_files
 
 
 def run(*command: str) -> list[str]:
@@ -22,8 +22,9 @@ def run(*command: str) -> list[str]:
 
 
 def clang_format() -> list[str]:
-    files = [str(path) for path in source_files(*CPP_SUFFIXES)]
-    return run("clang-format", "--dry-run", "-Werror", *files) if files else []
+    changed = set(changed_files())
+    files = sorted(source_files(*CPP_SUFFIXES), key=lambda path: path not in changed)
+    return run("clang-format", "--dry-run", "-Werror", *map(str, files)) if files else []
 
 
 def python() -> list[str]:
@@ -38,7 +39,7 @@ def python() -> list[str]:
 
 
 def main() -> int:
-    checks: list[Callable[[], list[str]]] = [
+    checks: list[Callable[[], Iterable[str]]] = [
         layering.check,
         structure.check,
         defaults.check,
@@ -50,12 +51,13 @@ def main() -> int:
     for check in checks:
         start = time.monotonic()
         name = check.__module__ if check.__name__ == "check" else check.__name__
-        found = check()
+        found = 0
+        for line in check():
+            print(f"  {line}", flush=True)
+            found += 1
         seconds = time.monotonic() - start
-        print(f"lint: {name}: {'ok' if not found else f'{len(found)} found'} ({seconds:.0f} s)")
-        for line in found:
-            print(f"  {line}")
-        failed += len(found)
+        print(f"lint: {name}: {f'{found} found' if found else 'ok'} ({seconds:.0f} s)", flush=True)
+        failed += found
     return 1 if failed else 0
 
 

@@ -1,14 +1,17 @@
 """The repository checks find what they are for: each case plants one violation."""
 
 import json
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import count_results
 import defaults
 import layering
+import result_cache
 import structure
 import tidy
 
@@ -38,19 +41,25 @@ class LayeringTest(unittest.TestCase):
         self.assertTrue(self.found("core/engine/engine.cc", "core/runtime/part_heads.h"))
         self.assertTrue(self.found("core/engine/a.cc", "grpcpp/grpcpp.h"))
 
+    def test_locks_are_those_of_base(self) -> None:
+        self.assertFalse(self.found("server/rpc/a.cc", "base/mutex.h"))
+        self.assertTrue(self.found("server/rpc/a.cc", "absl/synchronization/mutex.h"))
+        self.assertTrue(self.found("core/engine/a_test.cc", "condition_variable"))
+
     def test_only_tests_include_tests(self) -> None:
         self.assertTrue(self.found("server/a.cc", "tests/testing/fake_runner.h"))
         self.assertFalse(self.found("server/a_test.cc", "tests/testing/fake_runner.h"))
 
 
 class TidyTest(unittest.TestCase):
-    def test_each_file_is_in_one_unit_with_its_folder(self) -> None:
-        names = [f"core/a/{i}.cc" for i in range(60)] + ["core/a/x_test.cc", "core/b/y.cc"]
-        units = tidy.groups(map(Path, names))
-        self.assertCountEqual([path for unit in units for path in unit], map(Path, names))
-        for unit in units:
-            self.assertEqual(1, len({(path.parent, "_test" in path.stem) for path in unit}))
-        self.assertLessEqual(len(units), 5)
+    def test_each_file_is_of_one_kind_and_changed_kinds_come_first(self) -> None:
+        names = [f"client/{i}.cc" for i in range(60)]
+        names += ["server/net/a.cc", "server/net/a_test.cc", "base/b.cc", "core/tree/c.cc"]
+        ordered = tidy.kinds(map(Path, names), [Path("core/tree/c.h")])
+        self.assertCountEqual([path for kind in ordered for path in kind], map(Path, names))
+        self.assertEqual(ordered[0], [Path("base/b.cc"), Path("core/tree/c.cc")])
+        self.assertEqual(len(ordered[1]), 60)
+        self.assertEqual(len(ordered), 4)
 
     def test_warnings_are_no_reason_for_another_unit(self) -> None:
         files = [Path("a.cc"), Path("b.cc")]
@@ -66,6 +75,73 @@ class TidyTest(unittest.TestCase):
         files = [Path("a.cc"), Path("b.cc"), Path("c.cc"), Path("d.cc")]
         error = "./h.h:1:2: error: reference to 'x' is ambiguous"
         self.assertEqual(files[2:], tidy.apart(error, files))
+
+
+class TidyRunTest(unittest.TestCase):
+    """These run clang-tidy over a few lines."""
+
+    FLAGS = ("-std=c++17", "-I.", *tidy.WARNINGS)
+    STATE = """#include "base/mutex.h"
+struct State {
+  canopy::Mutex mutex;
+  int value %s = 0;
+};
+"""
+    GUARDED = STATE % "ABSL_GUARDED_BY(mutex)"
+    READ = """
+int Read(State& state) {
+  %s
+  return state.value;
+}
+"""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.results = result_cache.ResultCache(self.folder / "cache")
+
+    def write(self, name: str, text: str) -> Path:
+        (self.folder / name).write_text(text)
+        tidy.file_hash.cache_clear()
+        return self.folder / name
+
+    def tidy(self, *files: Path) -> list[str]:
+        return tidy.tidy(list(files), list(self.FLAGS), self.results)
+
+    def test_a_guarded_field_that_is_read_without_its_mutex(self) -> None:
+        locked = "canopy::MutexLock lock(&state.mutex);"
+        self.assertEqual([], self.tidy(self.write("a.cc", self.GUARDED + self.READ % locked)))
+        found = self.tidy(self.write("b.cc", self.GUARDED + self.READ % ""))
+        self.assertRegex("".join(found), r"b\.cc:\d+:.*\[clang-diagnostic-thread-safety-analysis")
+
+    def test_a_clean_unit_is_checked_again_when_its_header_changes(self) -> None:
+        self.write("state.h", self.STATE % "")
+        source = self.write("a.cc", '#include "state.h"\n' + self.READ % "")
+        self.assertEqual([], self.tidy(source))
+        with mock.patch.object(tidy, "run", side_effect=self.run_without_tidy):
+            self.assertEqual([], self.tidy(source))
+        self.write("state.h", self.GUARDED)
+        self.assertTrue(self.tidy(source))
+        self.assertTrue(self.tidy(source), "a finding is not kept")
+
+    def run_without_tidy(self, *command: str) -> subprocess.CompletedProcess[str]:
+        self.assertNotEqual(command[0], "clang-tidy")
+        return subprocess.run(command, cwd=tidy.ROOT, capture_output=True, text=True, check=False)
+
+    def test_a_unit_that_changes_is_split_anew(self) -> None:
+        first = self.write("a.cc", "namespace { int x; }\nint F() { return x; }\n")
+        second = self.write("b.cc", "namespace { int y; }\nint G() { return y; }\n")
+        third = self.write("c.cc", "namespace { int x; }\nint H() { return x; }\n")
+
+        def split() -> list[list[Path]]:
+            files = [first, second, third]
+            return list(tidy.units(files, list(self.FLAGS), self.results))
+
+        self.assertEqual(split(), [[first, second], [third]])
+        self.assertEqual(split(), [[first, second], [third]])
+        self.write("c.cc", "int H() { return 0; }\n")
+        self.assertEqual(split(), [[first, second, third]])
 
 
 class StructureTest(unittest.TestCase):

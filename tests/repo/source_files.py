@@ -25,6 +25,20 @@ def source_files(*suffixes: str) -> list[Path]:
     ]
 
 
+def changed_files() -> list[Path]:
+    """Files that differ from where this branch left origin/main (or from HEAD), and new ones."""
+
+    def git(*arguments: str) -> list[str]:
+        done = subprocess.run(
+            ["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True
+        )
+        return done.stdout.splitlines() if done.returncode == 0 else []
+
+    base = git("merge-base", "HEAD", "origin/main") or ["HEAD"]
+    names = git("diff", "--name-only", base[0]) + git("ls-files", "-o", "--exclude-standard")
+    return [Path(name) for name in sorted(set(names))]
+
+
 def read(path: Path) -> str:
     """Text of a file given relative to the root."""
     return (ROOT / path).read_text(encoding="utf-8")

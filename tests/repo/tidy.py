@@ -1,10 +1,13 @@
-"""clang-tidy over every .cc file, several to a process.
+"""clang-tidy over every .cc file, many to a process.
 
 Nearly all of clang-tidy's time on one file goes into the headers of LibTorch, gRPC and GoogleTest:
-files of a folder that share one translation unit are checked in a tenth of the time. A file that
-cannot be compiled after the others (a helper of one name in both) goes into another unit.
+files that share one translation unit are checked in a tenth of the time. A file that cannot be
+compiled after the others (a helper of one name in both) goes into the next unit.
+
+A unit without findings is not checked again while every file that it reads stays the same.
 """
 
+import hashlib
 import os
 import re
 import subprocess
@@ -13,15 +16,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from source_files import ROOT, source_files
+import layering
+from result_cache import ResultCache
+from source_files import ROOT, changed_files, source_files
 
 # More files in a unit save little, and its memory grows.
 MOST_FILES_TOGETHER: Final = 24
 # One unit includes the sources: that is the point of it.
 CHECKS: Final = "--checks=-bugprone-suspicious-include"
+CONFIG: Final = ".clang-tidy"
+# clang's own check of ABSL_GUARDED_BY; .clang-tidy makes its warnings findings.
+WARNINGS: Final = ("-Wthread-safety",)
 
 
 def bazel_info(key: str) -> Path:
@@ -38,6 +47,7 @@ def compiler_flags() -> list[str]:
     external = bazel_info("output_base") / "external"
     return [
         "-std=c++17",
+        *WARNINGS,
         # Every file that does not compile after the others is to be named.
         "-ferror-limit=0",
         # Relative, as HeaderFilterRegex of .clang-tidy has it.
@@ -51,17 +61,26 @@ def compiler_flags() -> list[str]:
     ]
 
 
-def groups(paths: Iterable[Path]) -> list[list[Path]]:
-    """Files to be checked together: of one folder, tests apart, the largest groups first."""
-    by_kind: dict[tuple[Path, bool], list[Path]] = defaultdict(list)
+def kind(path: Path) -> str:
+    """Files of one kind read much the same headers of libraries."""
+    room = layering.room_of(str(path))
+    top = "torch" if room in layering.TORCH_ROOMS else path.parts[0]
+    if top == "tests":
+        top = str(path.parent)
+    return f"{'core' if top == 'base' else top} {'test' if path.stem.endswith('_test') else ''}"
+
+
+def kinds(paths: Iterable[Path], changed: Iterable[Path] = ()) -> list[list[Path]]:
+    """The files by kind: those with changed files first, then the largest."""
+    by_kind: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(paths):
-        by_kind[path.parent, path.stem.endswith("_test")].append(path)
-    split = [
-        files[start : start + MOST_FILES_TOGETHER]
-        for files in by_kind.values()
-        for start in range(0, len(files), MOST_FILES_TOGETHER)
-    ]
-    return sorted(split, key=len, reverse=True)
+        by_kind[kind(path)].append(path)
+    # A header counts for its folder, which is most likely to have a finding.
+    folders = {path.parent for path in changed}
+    return sorted(
+        by_kind.values(),
+        key=lambda files: (not any(path.parent in folders for path in files), -len(files)),
+    )
 
 
 COMPILER_ERROR: Final = re.compile(r"^(\S+?):\d+:\d+: (?:fatal )?error: ", re.M)
@@ -91,36 +110,86 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def units(files: list[Path], flags: list[str]) -> list[list[Path]]:
-    """The files in as few units as they compile in; the compiler alone is quick about it."""
+@cache
+def clang_version() -> str:
+    """What clang-tidy says of itself."""
+    return run("clang-tidy", "--version").stdout
+
+
+@cache
+def file_hash(path: str) -> str:
+    """A hash of the file's content, read once in the life of this process."""
+    return hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
+
+
+def content_key(files: list[Path], flags: list[str]) -> str | None:
+    """A hash of all that decides what the compiler says of a unit; None if it cannot be known.
+
+    The preprocessor lists the files, so a header that comes to stand before another one counts too.
+    Folders outside the repository are left out: each checkout has its own.
+    """
+    with unit_of(files) as source:
+        listed = run("clang++", "-M", *flags, source)
+        if listed.returncode != 0:
+            return None
+        words = listed.stdout.replace("\\\n", " ").split()[1:]
+        read = [word for word in words if word != source or len(files) == 1]
+    parts = [clang_version(), (ROOT / CONFIG).read_text(), CHECKS]
+    parts += [flag for flag in flags if not flag.startswith("-isystem")]
+    parts += map(str, files)
+    parts += [f"{Path(path).name} {file_hash(path)}" for path in read]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def clashing(files: list[Path], flags: list[str], results: ResultCache) -> list[Path]:
+    """The files that do not compile after the others; the compiler alone is quick about it."""
     if len(files) == 1:
-        return [files]
-    with unit_of(files) as source:
-        compiled = run("clang++", "-fsyntax-only", "-w", *flags, source)
-    others = apart(compiled.stderr, files)
-    if not others:
-        return [files]
-    return units([path for path in files if path not in others], flags) + units(others, flags)
+        return []
+
+    def compute() -> str:
+        with unit_of(files) as source:
+            compiled = run("clang++", "-fsyntax-only", "-w", *flags, source)
+        return "\n".join(map(str, apart(compiled.stderr, files)))
+
+    key = content_key(files, flags)
+    return [Path(line) for line in results.get_or("clashing", key, compute).splitlines()]
 
 
-def tidy(files: list[Path], flags: list[str]) -> list[str]:
+def units(files: list[Path], flags: list[str], results: ResultCache) -> Iterator[list[Path]]:
+    """The files in few units that compile; what clashes with one unit waits for the next."""
+    waiting = files
+    while waiting:
+        unit = waiting[:MOST_FILES_TOGETHER]
+        later: list[Path] = []
+        while others := clashing(unit, flags, results):
+            unit = [path for path in unit if path not in others]
+            later += others
+        yield unit
+        waiting = later + waiting[MOST_FILES_TOGETHER:]
+
+
+def tidy(files: list[Path], flags: list[str], results: ResultCache) -> list[str]:
     """What clang-tidy says about these files, which it reads as one."""
+    key = content_key(files, flags)
+    if results.get("clean", key) is not None:
+        return []
     with unit_of(files) as source:
-        done = run(
-            "clang-tidy", "--quiet", "--config-file=.clang-tidy", CHECKS, source, "--", *flags
-        )
+        done = run("clang-tidy", "--quiet", f"--config-file={CONFIG}", CHECKS, source, "--", *flags)
     if done.returncode == 0:
+        results.put("clean", key, "")
         return []
     output = (done.stdout + done.stderr).rstrip()
     return [f"$ clang-tidy {' '.join(map(str, files))}\n{output}"]
 
 
-def clang_tidy() -> list[str]:
-    """The findings in every .cc file; the checks are in .clang-tidy."""
+def clang_tidy() -> Iterator[str]:
+    """The findings in every .cc file, those near changed files first; checks are in .clang-tidy."""
     flags = compiler_flags()
-
-    def findings(group: list[Path]) -> list[str]:
-        return [line for unit in units(group, flags) for line in tidy(unit, flags)]
-
+    results = ResultCache.of_this_machine("tidy")
+    by_kind = kinds(source_files(".cc"), changed_files())
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return [line for lines in pool.map(findings, groups(source_files(".cc"))) for line in lines]
+        # Clashes are quick to find, and what they leave is spread over all threads.
+        split = pool.map(lambda files: list(units(files, flags, results)), by_kind)
+        checked = [pool.submit(tidy, unit, flags, results) for of_kind in split for unit in of_kind]
+        for findings in checked:
+            yield from findings.result()

@@ -45,7 +45,7 @@ std::unique_ptr<CallSender> NewSender(const DriverOptions& options, SenderEvents
 }  // namespace
 
 struct LoadDriver::Lane {
-  absl::Mutex mutex;
+  Mutex mutex;
   std::vector<Tally> targets ABSL_GUARDED_BY(mutex);
   Tally ledger ABSL_GUARDED_BY(mutex);
   Interval interval ABSL_GUARDED_BY(mutex);
@@ -64,7 +64,7 @@ LoadDriver::LoadDriver(DriverOptions options, const RequestPool* pool)
   }
   for (int i = 0; i < options_.completion_threads; ++i) {
     lanes_.push_back(std::make_unique<Lane>());
-    absl::MutexLock lock(&lanes_.back()->mutex);
+    MutexLock lock(&lanes_.back()->mutex);
     lanes_.back()->targets.resize(options_.targets.size());
   }
   for (int client = 0; options_.arrivals == nullptr && client < options_.clients; ++client) {
@@ -102,14 +102,14 @@ void LoadDriver::Start() {
 }
 
 void LoadDriver::Stop() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   sending_over_ = true;
   changed_.SignalAll();
 }
 
 bool LoadDriver::WaitUntilDone(absl::Duration timeout) {
-  absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&done_), timeout);
+  MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(Condition(&done_), timeout);
 }
 
 absl::Duration LoadDriver::Elapsed() const {
@@ -180,7 +180,7 @@ void LoadDriver::Send(std::unique_ptr<LoadCall> call) {
 }
 
 void LoadDriver::Schedule(Event event) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   events_.push(event);
   changed_.SignalAll();
 }
@@ -312,7 +312,7 @@ void LoadDriver::End(Lane* lane, std::unique_ptr<LoadCall> call, CallEnd end) {
 // One call fewer in flight.
 void LoadDriver::Leave() {
   if (in_flight_.fetch_sub(1) == 1 && sending_over_) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     changed_.SignalAll();
   }
 }
@@ -356,7 +356,7 @@ void LoadDriver::CheckAnswer(const LoadCall& call, CallEnd* end) const {
 }
 
 void LoadDriver::ReportWrong(const std::string& where, absl::string_view problem) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   sending_over_ = true;
   if (wrong_answers_.size() < kMaxWrongAnswers) {
     wrong_answers_.push_back(absl::StrCat(where, ": ", problem));
@@ -365,7 +365,7 @@ void LoadDriver::ReportWrong(const std::string& where, absl::string_view problem
 }
 
 void LoadDriver::Count(Lane* lane, const LoadCall& call, const CallRecord& record) {
-  absl::MutexLock lock(&lane->mutex);
+  MutexLock lock(&lane->mutex);
   lane->ledger.Record(record, options_.latency_goal);
   Interval& interval = lane->interval;
   if (record.fate == Fate::kAnswered) {
@@ -388,7 +388,7 @@ void LoadDriver::Count(Lane* lane, const LoadCall& call, const CallRecord& recor
 Interval LoadDriver::TakeInterval() {
   Interval taken;
   for (const std::unique_ptr<Lane>& lane : lanes_) {
-    absl::MutexLock lock(&lane->mutex);
+    MutexLock lock(&lane->mutex);
     taken.Merge(lane->interval);
     lane->interval = Interval();
   }
@@ -410,7 +410,7 @@ LoadResult LoadDriver::Finish() {
   }
   absl::Duration last_end = options_.warmup;
   for (const std::unique_ptr<Lane>& lane : lanes_) {
-    absl::MutexLock lock(&lane->mutex);
+    MutexLock lock(&lane->mutex);
     for (size_t target = 0; target < result.targets.size(); ++target) {
       result.targets[target].tally.Merge(lane->targets[target]);
       result.total.Merge(lane->targets[target]);
@@ -419,7 +419,7 @@ LoadResult LoadDriver::Finish() {
     last_end = std::max(last_end, lane->last_end);
   }
   result.elapsed = last_end - options_.warmup;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   result.wrong_answers = wrong_answers_;
   return result;
 }

@@ -24,9 +24,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "base/mutex.h"
 #include "client/client_options.h"
 #include "client/load/traffic/arrivals.h"
 #include "client/load/traffic/call_sender.h"
@@ -142,8 +142,8 @@ class LoadDriver {
   std::atomic<int64_t> in_flight_{0};
   std::atomic<bool> sending_over_{false};
 
-  absl::Mutex mutex_;
-  absl::CondVar changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> wrong_answers_ ABSL_GUARDED_BY(mutex_);
   bool done_ ABSL_GUARDED_BY(mutex_) = false;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "client/load/traffic/testing/hash_scorer.h"
 #include "client/testing/fake_scorer.h"
 #include "gmock/gmock.h"
@@ -86,10 +86,10 @@ TEST_F(LoadDriverTest, ClosedLoopSendsAndCountsEachRequestOnce) {
   options_.verify = true;
   options_.completion_threads = 2;
   options_.connections = 3;
-  absl::Mutex mutex;
+  Mutex mutex;
   std::multiset<std::string> ids;
   server_.score = [&](auto* context, const v1::ScoreRequest& request, auto* response) {
-    absl::MutexLock lock(&mutex);
+    MutexLock lock(&mutex);
     ids.insert(request.request_id());
     return Answer(context, request, response);
   };
@@ -146,10 +146,10 @@ TEST_F(LoadDriverTest, RefusalsAreCountedByCodeAndReason) {
 
 TEST_F(LoadDriverTest, RetriesAreCounted) {
   // Refused twice, then answered: by request, since others come in between.
-  absl::Mutex mutex;
+  Mutex mutex;
   std::map<std::string, int> attempts;
   server_.score = [&](auto* context, const v1::ScoreRequest& request, auto* response) {
-    absl::MutexLock lock(&mutex);
+    MutexLock lock(&mutex);
     const int attempt = ++attempts[request.request_id()];
     google::rpc::RetryInfo info;
     info.mutable_retry_delay()->set_nanos(1'000);

@@ -39,7 +39,7 @@ struct StreamSender::Slot {
   int lane = 0;
   std::shared_ptr<grpc::Channel> channel;
 
-  absl::Mutex mutex;
+  Mutex mutex;
   std::shared_ptr<Session> session ABSL_GUARDED_BY(mutex);  // Null: the next call opens one.
 };
 
@@ -73,7 +73,7 @@ absl::Status StreamSender::Open(Slot* slot) {
     channel = session->doomed->channel();
   }
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     ++num_sessions_;
   }
   session->stream = MessageStream::Open(
@@ -83,7 +83,7 @@ absl::Status StreamSender::Open(Slot* slot) {
        // Not at the end: gRPC's thread still holds a channel then, and if that were the last one of
        // the process, gRPC would stop that thread from itself.
        [this] {
-         absl::MutexLock lock(&mutex_);
+         MutexLock lock(&mutex_);
          --num_sessions_;
        }});
   slot->session = std::move(session);
@@ -96,7 +96,7 @@ void StreamSender::Send(std::unique_ptr<LoadCall> call) {
   std::shared_ptr<MessageStream> stream;
   absl::Status opened;
   {
-    absl::MutexLock lock(&slot.mutex);
+    MutexLock lock(&slot.mutex);
     if (slot.session == nullptr) {
       opened = Open(&slot);
     }
@@ -123,7 +123,7 @@ void StreamSender::Take(Session* session, grpc::ByteBuffer* message) {
   }
   std::unique_ptr<LoadCall> call;
   {
-    absl::MutexLock lock(&slot.mutex);
+    MutexLock lock(&slot.mutex);
     const auto found = session->in_flight.find(answer.request_id());
     if (found != session->in_flight.end()) {
       call = std::move(found->second);
@@ -152,7 +152,7 @@ void StreamSender::End(Session* session, const absl::Status& status) {
   CallEnd end;
   end.status = status;
   {
-    absl::MutexLock lock(&slot.mutex);
+    MutexLock lock(&slot.mutex);
     if (slot.session.get() == session) {
       slot.session.reset();
     }
@@ -176,7 +176,7 @@ void StreamSender::EndEarly(const std::shared_ptr<Session>& session, const Endin
   Slot& slot = *session->slot;
   std::shared_ptr<MessageStream> stream;
   {
-    absl::MutexLock lock(&slot.mutex);
+    MutexLock lock(&slot.mutex);
     if (slot.session != session) {
       return;
     }
@@ -197,7 +197,7 @@ void StreamSender::Abandon(uint64_t id) {
     std::shared_ptr<Session> session;
     Ending ending;
     {
-      absl::MutexLock lock(&slot->mutex);
+      MutexLock lock(&slot->mutex);
       if (slot->session == nullptr) {
         continue;
       }
@@ -218,7 +218,7 @@ void StreamSender::EndOverdue(absl::Duration now) {
     std::shared_ptr<Session> session;
     bool overdue = false;
     {
-      absl::MutexLock lock(&slot->mutex);
+      MutexLock lock(&slot->mutex);
       session = slot->session;
       if (session != nullptr) {
         for (const auto& [id, call] : session->in_flight) {
@@ -235,7 +235,7 @@ void StreamSender::EndOverdue(absl::Duration now) {
 void StreamSender::Close() {
   std::vector<std::shared_ptr<Session>> sessions;
   for (const std::unique_ptr<Slot>& slot : slots_) {
-    absl::MutexLock lock(&slot->mutex);
+    MutexLock lock(&slot->mutex);
     if (slot->session != nullptr) {
       slot->session->stream->WritesDone();
       sessions.push_back(slot->session);
@@ -243,16 +243,15 @@ void StreamSender::Close() {
   }
   bool over = false;
   {
-    absl::MutexLock lock(&mutex_);
-    over =
-        mutex_.AwaitWithTimeout(absl::Condition(this, &StreamSender::NoSessions), kLongestFarewell);
+    MutexLock lock(&mutex_);
+    over = mutex_.AwaitWithTimeout(Condition(this, &StreamSender::NoSessions), kLongestFarewell);
   }
   if (!over) {
     for (const std::shared_ptr<Session>& session : sessions) {
       EndEarly(session, {absl::nullopt, absl::DeadlineExceededError("the stream did not end")});
     }
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(this, &StreamSender::NoSessions));
+    MutexLock lock(&mutex_);
+    mutex_.Await(Condition(this, &StreamSender::NoSessions));
   }
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "client/load/traffic/call_sender.h"
 
 namespace canopy::client {
@@ -46,7 +46,7 @@ class StreamSender final : public CallSender {
   const SenderEvents events_;
   std::vector<std::unique_ptr<Slot>> slots_;  // [targets * connections]
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   int num_sessions_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "client/load/traffic/load_driver.h"
 #include "client/load/traffic/testing/hash_scorer.h"
 #include "client/testing/fake_scorer.h"
@@ -72,12 +72,12 @@ class StreamSenderTest : public ::testing::Test {
 };
 
 TEST_F(StreamSenderTest, AllCallsOfAConnectionShareAStream) {
-  absl::Mutex mutex;
+  Mutex mutex;
   std::multiset<std::string> ids;
   server_.score = [&](auto* context, const v1::ScoreRequest& request, auto* response) {
     const auto found = context->client_metadata().find("authorization");
     EXPECT_TRUE(found != context->client_metadata().end() && found->second == "Bearer secret");
-    absl::MutexLock lock(&mutex);
+    MutexLock lock(&mutex);
     ids.insert(request.request_id());
     return Answer(context, request, response);
   };
@@ -109,10 +109,10 @@ TEST_F(StreamSenderTest, AnOpenLoopHasManyInFlight) {
 }
 
 TEST_F(StreamSenderTest, RefusalsAreCountedAndRetriedAsThoseOfScore) {
-  absl::Mutex mutex;
+  Mutex mutex;
   std::map<std::string, int> attempts;
   server_.score = [&](auto* context, const v1::ScoreRequest& request, auto* response) {
-    absl::MutexLock lock(&mutex);
+    MutexLock lock(&mutex);
     if (++attempts[request.request_id()] > 1) {
       return Answer(context, request, response);
     }

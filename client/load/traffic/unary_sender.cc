@@ -75,7 +75,7 @@ void UnarySender::Send(std::unique_ptr<LoadCall> call) {
       stub->PrepareUnaryCall(attempt->context.get(), kScoreMethod, RequestBytes(*attempt->call),
                              &lanes_[lane % lanes_.size()]->queue);
   if (attempt->call->wish != Fate::kAnswered) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     abandonable_.emplace(attempt->call->id, attempt);
   }
   attempt->reader->StartCall();
@@ -99,7 +99,7 @@ grpc::GenericStub* UnarySender::OpenFor(Attempt* attempt) {
 }
 
 void UnarySender::Abandon(uint64_t id) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const auto found = abandonable_.find(id);
   if (found == abandonable_.end()) {
     return;  // It has ended.
@@ -124,7 +124,7 @@ void UnarySender::Complete(int index, Lane* lane) {
 void UnarySender::End(int index, Lane* lane, std::unique_ptr<Attempt> attempt) {
   CallEnd end;
   if (attempt->call->wish != Fate::kAnswered) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     abandonable_.erase(attempt->call->id);
     if (attempt->abandoned) {
       end.given_up = attempt->call->wish;

@@ -7,7 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "client/load/traffic/call_sender.h"
 #include "grpcpp/generic/generic_stub.h"
 
@@ -36,7 +36,7 @@ class UnarySender final : public CallSender {
   std::vector<std::vector<std::unique_ptr<grpc::GenericStub>>> stubs_;  // [targets][connections]
   std::vector<std::unique_ptr<Lane>> lanes_;
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   absl::flat_hash_map<uint64_t, Attempt*> abandonable_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/blocking_counter.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "client/load/traffic/testing/hash_scorer.h"
 #include "client/testing/fake_scorer.h"
 #include "gtest/gtest.h"
@@ -44,14 +43,14 @@ TEST(UnarySenderTest, CallsEndOnTheSendersOwnThreadsAlsoWhenConnectionsAreCut) {
   options.lanes = kLanes;
   options.kills = true;
   for (int round = 0; round < kRounds; ++round) {
-    absl::BlockingCounter left(kCalls);
-    absl::Mutex mutex;
+    BlockingCounter left(kCalls);
+    Mutex mutex;
     std::set<std::thread::id> threads;
     int killed = 0;
     UnarySender sender(options,
                        {[&](int /*lane*/, std::unique_ptr<LoadCall> /*call*/, const CallEnd& end) {
                           {
-                            absl::MutexLock lock(&mutex);
+                            MutexLock lock(&mutex);
                             threads.insert(std::this_thread::get_id());
                             killed += end.given_up == Fate::kKilled ? 1 : 0;
                           }

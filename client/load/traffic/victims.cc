@@ -39,7 +39,7 @@ Victims::~Victims() { Stop(); }
 
 VictimCounts Victims::Stop() {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
   }
   if (thread_.joinable()) {
@@ -57,8 +57,8 @@ void Victims::Run() {
   const auto dies_first = [](const Victim& a, const Victim& b) { return a.dies_at < b.dies_at; };
   while (!victims.empty()) {
     const auto next = std::min_element(victims.begin(), victims.end(), dies_first);
-    absl::MutexLock lock(&mutex_);
-    if (mutex_.AwaitWithDeadline(absl::Condition(&stopping_), next->dies_at)) {
+    MutexLock lock(&mutex_);
+    if (mutex_.AwaitWithDeadline(Condition(&stopping_), next->dies_at)) {
       break;
     }
     EndOne(*next);

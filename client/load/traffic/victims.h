@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace canopy::client {
 
@@ -61,7 +61,7 @@ class Victims {
   uint64_t num_started_ = 0;
   VictimCounts counts_;
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
