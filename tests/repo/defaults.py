@@ -8,7 +8,6 @@ a neutral value (zero, one, false, empty), a named constant, or the default of a
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from source_files import CPP_SUFFIXES, read, source_files

@@ -37,8 +37,8 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
     # `canopy fingerprint` computes what a server does, by the same code.
     "client/cli": ("base", "proto", "client", "core/checkpoint"),
     "client/load/traffic": _LOAD,
-    "client/load/report/report": (*_LOAD, "client/load/traffic"),
-    "client/load": (*_LOAD, "client/load/traffic", "client/load/report/report"),
+    "client/load/report": (*_LOAD, "client/load/traffic"),
+    "client/load": (*_LOAD, "client/load/traffic", "client/load/report"),
     "client/examples": ("proto", "client"),
 }
 TORCH_ROOMS: Final = ("core/ops", "core/model", "core/training", "core/scoring", "core/runtime")

@@ -174,6 +174,17 @@ class StructureTest(unittest.TestCase):
         self.assertTrue(found("core/room/a.cc", 'srcs = ["a.cc"]'))
         self.assertFalse(found("core/room/a.cc", 'srcs = ["room/a.cc"]'))
 
+    def test_folders_and_pages_are_small(self) -> None:
+        def found(count: int, page: str | None) -> list[str]:
+            paths = [Path(f"core/a/unit{i}{end}") for i in range(count) for end in (".h", ".cc")]
+            paths += [Path("core/a/unit0_test.cc")]
+            return list(structure.room_violations(structure.units_of(paths), {"core/a": page}))
+
+        self.assertFalse(found(structure.MAX_UNITS, "# core/a\n"))
+        self.assertTrue(found(structure.MAX_UNITS + 1, "# core/a\n"))
+        self.assertTrue(found(1, None))
+        self.assertTrue(found(1, "line\n" * 81))
+
     def test_loose_ends(self) -> None:
         self.assertTrue(list(structure.text_violations(Path("a.h"), "// TO" + "DO: later")))
         self.assertTrue(list(structure.text_violations(Path("a.md"), "see /ro" + "ot/model")))

@@ -5,11 +5,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from layering import ALLOWED
 from source_files import CPP_SUFFIXES, ROOT, read, source_files
 
 MAX_LINES: Final = 600
 MAX_TEST_LINES: Final = 1000
 MAX_DEVICE_LINES: Final = 800
+# A folder with more files than one look takes in becomes several rooms.
+MAX_UNITS: Final = 25
+MAX_README_LINES: Final = 80
 # C++ on a page whose first line names the file that it stands in.
 _SNIPPET: Final = re.compile(r"^```cpp\n// (\S+\.(?:cc|h))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -59,6 +63,33 @@ def build_violations(path: Path, package: Path, build_text: str) -> Iterable[str
         yield f"{path}: no target in {package}/BUILD names it"
 
 
+def units_of(paths: Iterable[Path]) -> dict[Path, set[str]]:
+    """The production units of each folder: a header and its source are one."""
+    units: dict[Path, set[str]] = {}
+    for path in paths:
+        if not path.stem.endswith(("_test", "_benchmark")):
+            units.setdefault(path.parent, set()).add(path.stem)
+    return units
+
+
+def room_violations(units: dict[Path, set[str]], pages: dict[str, str | None]) -> Iterable[str]:
+    """Folders with too many units; rooms whose page is missing (None) or longer than a page."""
+    for folder, names in units.items():
+        if len(names) > MAX_UNITS:
+            yield f"{folder}: {len(names)} units, limit {MAX_UNITS}"
+    for room, page in pages.items():
+        if page is None:
+            yield f"{room}: a room without a README.md"
+        elif page.count("\n") > MAX_README_LINES:
+            yield f"{room}/README.md: {page.count(chr(10))} lines, limit {MAX_README_LINES}"
+
+
+def page_of(room: str) -> str | None:
+    """The text of a room's README.md, or None."""
+    page = ROOT / room / "README.md"
+    return page.read_text(encoding="utf-8") if page.exists() else None
+
+
 def text_violations(path: Path, text: str) -> Iterable[str]:
     """Loose ends in any text file."""
     for match in _TODO.finditer(text):
@@ -86,7 +117,8 @@ def snippet_violations(path: Path, text: str) -> Iterable[str]:
 
 def check() -> list[str]:
     """All violations in the repository."""
-    found: list[str] = []
+    pages = {room: page_of(room) for room in ALLOWED}
+    found = list(room_violations(units_of(source_files(*CPP_SUFFIXES)), pages))
     for path in source_files(*CPP_SUFFIXES):
         found.extend(cpp_violations(path, read(path)))
         package = package_of(path)
