@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/logging.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "base/version.h"
 #include "base/whole_file.h"
@@ -90,8 +91,7 @@ int ServeUntilSignal(const ServerOptions& options, ShutdownSignals* signals, Ser
 }  // namespace
 
 int RunServer(const std::vector<std::string>& arguments, const ModelLoader& loader) {
-  // Debian's abseil looks for deadlocks at each lock, gRPC's too, in one graph under one lock.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  DisableDeadlockDetection();
   const absl::StatusOr<ServerOptions> options = ParseServerOptions(arguments);
   if (!options.ok()) {
     return StartFailed(options.status());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "client/load/run_load.h"
 
 namespace {
@@ -22,8 +23,7 @@ void Interrupt(int signal) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Debian's abseil looks for deadlocks at each lock, gRPC's too, in one graph under one lock.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  canopy::DisableDeadlockDetection();
   std::signal(SIGINT, Interrupt);
   std::signal(SIGTERM, Interrupt);
   const std::vector<std::string> arguments(argv + 1, argv + argc);

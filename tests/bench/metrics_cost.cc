@@ -198,8 +198,7 @@ void Measure() {
 
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
-  // As the server does.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  DisableDeadlockDetection();
   canopy::testing::Measure();
   return EXIT_SUCCESS;
 }
