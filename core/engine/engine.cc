@@ -186,10 +186,10 @@ absl::Status Engine::Submit(ScoreJob job, Callback done) {
       std::make_unique<JobRun>(std::move(job), route, options_.scheduler.max_batch_tokens, slot);
   admitted->pass = admitted->run->TakePass();
   admitted->done = std::move(done);
-  return Admit(request, std::move(admitted));
+  return Admit(request, admitted);
 }
 
-absl::Status Engine::Admit(const JobRequest& request, std::shared_ptr<AdmittedJob> job) {
+absl::Status Engine::Admit(const JobRequest& request, const std::shared_ptr<AdmittedJob>& job) {
   const TimePoint now = std::chrono::steady_clock::now();
   if (request.deadline <= now) {
     return DeadlineError();
@@ -197,7 +197,7 @@ absl::Status Engine::Admit(const JobRequest& request, std::shared_ptr<AdmittedJo
   std::vector<Ended> ended;
   {
     MutexLock lock(&mutex_);
-    ForwardStates::Arrival arrival = states_.Arrive(request, std::move(job), now);
+    ForwardStates::Arrival arrival = states_.Arrive(request, job, now);
     if (arrival.draining) {
       ++stats_.refused_draining;
       return DrainingError();

@@ -148,7 +148,7 @@ class Engine {
 
   JobRequest RequestFor(const ScoreJob& job, const RouteOptions& route,
                         const ModelInfo& model) const;
-  absl::Status Admit(const JobRequest& request, std::shared_ptr<AdmittedJob> job)
+  absl::Status Admit(const JobRequest& request, const std::shared_ptr<AdmittedJob>& job)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The planning thread, and the device thread when it is idle (engine_threads.cc).

@@ -15,7 +15,8 @@ constexpr auto kWorthPlanningAhead = std::chrono::microseconds(100);
 }  // namespace
 
 ForwardStates::Arrival ForwardStates::Arrive(const JobRequest& request,
-                                             std::shared_ptr<AdmittedJob> job, TimePoint now) {
+                                             const std::shared_ptr<AdmittedJob>& job,
+                                             TimePoint now) {
   Arrival arrival;
   if (draining_) {
     arrival.draining = true;
@@ -28,7 +29,7 @@ ForwardStates::Arrival ForwardStates::Arrive(const JobRequest& request,
   if (arrival.admission.displaced.has_value()) {
     arrival.displaced = RemoveEarly(*arrival.admission.displaced);
   }
-  jobs_.emplace(request.id, std::move(job));
+  jobs_.emplace(request.id, job);
   may_take_ = true;
   stale_ = stale_ || (MayRevise() && scheduler_.WouldChange(turn_, request.id));
   return arrival;
@@ -226,7 +227,6 @@ std::unique_ptr<PlannedForward> ForwardStates::Launch(TimePoint now, Jobs* expir
     job->launched = true;
   }
   next_ = Next::kEmpty;
-  may_take_ = true;
   device_ = Device::kRunning;
   plan_ahead_ = scheduler_.Forecast(planned->turn.tokens) >= kWorthPlanningAhead;
   return planned;
@@ -280,7 +280,6 @@ void ForwardStates::ReturnTurn(const Turn& turn) {
   scheduler_.Return(turn);
   next_ = Next::kEmpty;
   stale_ = false;
-  may_take_ = true;
 }
 
 }  // namespace canopy

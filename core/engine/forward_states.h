@@ -48,7 +48,7 @@ class ForwardStates {
   explicit ForwardStates(const Scheduler::Options& options) : scheduler_(options) {}
 
   // Admits `job`, which has the id of `request` and a pass, or refuses it.
-  Arrival Arrive(const JobRequest& request, std::shared_ptr<AdmittedJob> job, TimePoint now);
+  Arrival Arrive(const JobRequest& request, const std::shared_ptr<AdmittedJob>& job, TimePoint now);
   // Ends a job that nobody waits for any more. Null if it has ended already.
   std::shared_ptr<AdmittedJob> Cancel(JobId id);
   // Ends the jobs whose deadline is not after `now`, and returns them. Call it at next_alarm().
@@ -124,7 +124,7 @@ class ForwardStates {
   Turn turn_;                                // of the next forward, unless kEmpty
   std::unique_ptr<PlannedForward> planned_;  // the next forward; null unless kPlanned
   bool stale_ = false;           // the next forward must be planned once more; false if kEmpty
-  bool may_take_ = false;        // the scheduler may have jobs to take
+  bool may_take_ = false;        // the scheduler may have jobs to take; true unless next_ is kEmpty
   bool plan_ahead_ = false;      // the device is busy for long enough
   bool work_went_last_ = false;  // a forward that is ready goes before other work
   bool draining_ = false;
