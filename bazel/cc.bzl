@@ -9,12 +9,25 @@ _STRICT = ["-Werror", "-Werror=unused-result"]
 # in a fraction of the time. More of them save little more, and what one change compiles again grows.
 _MOST_SOURCES_TOGETHER = 8
 
+# The lines that compilers, sanitizers and tests report are those of the sources. g++ takes a source
+# that #line names for a header, and warns of unnamed namespaces in headers.
+_UNIT = """
+(
+  echo '#pragma GCC diagnostic ignored "-Wsubobject-linkage"'
+  for source in $(SRCS); do
+    echo "#line 1 \\"$$source\\""
+    {print_source}
+  done
+) > $@
+"""
+_PRINT = "cat $$source"
+
 # A test's names are of no use outside its file, so each file of a unit gets a namespace of its own.
-_ISOLATE = (
-    "name=$$(basename $$source .cc); sed " +
-    "-e \"s/^\\(namespace canopy[a-z_:]*\\) {$$/\\1 { namespace $$name {/\" " +
-    "-e \"s/^}  \\/\\/ namespace canopy/} &/\" $$source"
-)
+_PRINT_ISOLATED = """
+    name=$$(basename $$source .cc)
+    sed -e "s/^\\(namespace canopy[a-z_:]*\\) {$$/\\1 { namespace $$name {/" \\
+        -e "s/^}  \\/\\/ namespace canopy/} &/" $$source
+"""
 
 def _units(name, srcs, alone, isolate):
     """Sources with most .cc files replaced by generated units of several.
@@ -37,9 +50,7 @@ def _units(name, srcs, alone, isolate):
             name = unit,
             srcs = part,
             outs = [unit + ".cc"],
-            # The lines that compilers, sanitizers and tests report are those of the sources.
-            cmd = "for source in $(SRCS); do echo \"#line 1 \\\"$$source\\\"\"; %s; done > $@" %
-                  (_ISOLATE if isolate else "cat $$source"),
+            cmd = _UNIT.replace("{print_source}", _PRINT_ISOLATED if isolate else _PRINT),
             tags = ["manual"],
             visibility = ["//visibility:private"],
         )
