@@ -185,6 +185,14 @@ class StructureTest(unittest.TestCase):
         self.assertTrue(found(1, None))
         self.assertTrue(found(1, "line\n" * 81))
 
+    def test_a_page_names_every_unit(self) -> None:
+        def found(page: str) -> list[str]:
+            return list(structure.index_violations("core/a", ["trie", "trie_map"], page))
+
+        self.assertFalse(found("`trie`, `trie_map.h`"))
+        self.assertFalse(found("`trie*`"))
+        self.assertEqual(["core/a/README.md does not name trie"], found("a trie, `trie_map`"))
+
     def test_loose_ends(self) -> None:
         self.assertTrue(list(structure.text_violations(Path("a.h"), "// TO" + "DO: later")))
         self.assertTrue(list(structure.text_violations(Path("a.md"), "see /ro" + "ot/model")))

@@ -84,6 +84,14 @@ def room_violations(units: dict[Path, set[str]], pages: dict[str, str | None]) -
             yield f"{room}/README.md: {page.count(chr(10))} lines, limit {MAX_README_LINES}"
 
 
+def index_violations(room: str, names: Iterable[str], page: str) -> Iterable[str]:
+    """Units that a room's page does not name; `prefix*` names all that begin so."""
+    prefixes = tuple(re.findall(r"`(\w+)\*`", page))
+    for name in sorted(names):
+        if not re.search(rf"`{name}\b", page) and not name.startswith(prefixes):
+            yield f"{room}/README.md does not name {name}"
+
+
 def page_of(room: str) -> str | None:
     """The text of a room's README.md, or None."""
     page = ROOT / room / "README.md"
@@ -118,7 +126,10 @@ def snippet_violations(path: Path, text: str) -> Iterable[str]:
 def check() -> list[str]:
     """All violations in the repository."""
     pages = {room: page_of(room) for room in ALLOWED}
-    found = list(room_violations(units_of(source_files(*CPP_SUFFIXES)), pages))
+    units = units_of(source_files(*CPP_SUFFIXES))
+    found = list(room_violations(units, pages))
+    for room, page in pages.items():
+        found.extend(index_violations(room, units.get(Path(room), ()), page or ""))
     for path in source_files(*CPP_SUFFIXES):
         found.extend(cpp_violations(path, read(path)))
         package = package_of(path)
