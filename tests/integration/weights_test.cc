@@ -363,32 +363,42 @@ TEST_F(WeightsTest, TheLeastVersionThatARequestAsksForMustBeThere) {
   EXPECT_TRUE(Succeeded(stream->Finish()));
 }
 
-// Sends `count` requests on one stream, `in_flight` at a time. Returns the versions that answered.
-std::vector<int64_t> RunStream(TestServer* server, uint32_t first_seed, int count, int in_flight) {
+// Sends requests on one stream, `in_flight` at a time, until it has sent one after `stop` is true.
+// Counts down `begun` with the first answer. Returns the versions that answered.
+std::vector<int64_t> RunStream(TestServer* server, uint32_t first_seed, int in_flight,
+                               BlockingCounter* begun, const std::atomic<bool>* stop) {
   grpc::ClientContext context;
   SetTestDeadline(&context);
   const auto stream =
       v1::Scorer::NewStub(Connect(server->server().address()))->ScoreStream(&context);
   std::vector<int64_t> versions;
   int sent = 0;
+  bool is_last = false;
   const auto send = [&] {
+    is_last = *stop;
     EXPECT_TRUE(stream->Write(RequestInParts(first_seed + static_cast<uint32_t>(sent++))));
   };
-  while (sent < std::min(in_flight, count)) {
+  while (sent < in_flight) {
     send();
   }
-  for (int i = 0; i < count; ++i) {
+  while (static_cast<int>(versions.size()) < sent) {
     v1::ScoreResponse response;
     uint32_t seed = 0;
     if (!stream->Read(&response) || !absl::SimpleAtoi(response.request_id(), &seed)) {
-      ADD_FAILURE() << "answer " << i << " is missing";
+      ADD_FAILURE() << "answer " << versions.size() << " is missing";
       break;
     }
     versions.push_back(VersionOf(RequestInParts(seed), response));
     EXPECT_GT(response.stats().parts(), 1U);
-    if (sent < count) {
+    if (versions.size() == 1) {
+      begun->DecrementCount();
+    }
+    if (!is_last) {
       send();
     }
+  }
+  if (versions.empty()) {
+    begun->DecrementCount();  // Nobody is to wait for this stream.
   }
   stream->WritesDone();
   EXPECT_TRUE(Succeeded(stream->Finish()));
@@ -396,36 +406,33 @@ std::vector<int64_t> RunStream(TestServer* server, uint32_t first_seed, int coun
 }
 
 TEST_F(WeightsTest, UnderLoadEveryAnswerIsOfOneVersionAndNoneFails) {
-  constexpr int kRequests = 60;
+  constexpr int64_t kLastVersion = 12;
   const int in_flight[] = {1, 1, 4, 8};
+  BlockingCounter begun(static_cast<int>(std::size(in_flight)));
+  std::atomic<bool> stop{false};
   std::vector<std::future<std::vector<int64_t>>> streams;
   for (size_t i = 0; i < std::size(in_flight); ++i) {
     streams.push_back(std::async(std::launch::async, [&, i] {
-      return RunStream(server_.get(), static_cast<uint32_t>(1'000 * (i + 1)), kRequests,
-                       in_flight[i]);
+      return RunStream(server_.get(), static_cast<uint32_t>(1'000'000 * (i + 1)), in_flight[i],
+                       &begun, &stop);
     }));
   }
-  int64_t version = 1;
-  const auto running = [&streams] {
-    return std::any_of(streams.begin(), streams.end(), [](const auto& stream) {
-      return stream.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-    });
-  };
-  while (running() || version < 4) {
-    Swap(++version);
+  begun.Wait();
+  for (int64_t version = 2; version <= kLastVersion; ++version) {
+    Swap(version);
   }
-  bool changed = false;
+  stop = true;
   for (size_t i = 0; i < streams.size(); ++i) {
     const std::vector<int64_t> versions = streams[i].get();
-    EXPECT_EQ(versions.size(), size_t{kRequests});
-    changed = changed || versions.front() != versions.back();
+    ASSERT_FALSE(versions.empty());
+    EXPECT_EQ(*std::min_element(versions.begin(), versions.end()), 1);
+    EXPECT_EQ(*std::max_element(versions.begin(), versions.end()), kLastVersion);
     // Who has seen an answer is never answered by an older version.
     if (in_flight[i] == 1) {
       EXPECT_TRUE(std::is_sorted(versions.begin(), versions.end()));
     }
   }
-  EXPECT_TRUE(changed);
-  EXPECT_EQ(ServingVersion(), version);
+  EXPECT_EQ(ServingVersion(), kLastVersion);
 }
 
 class WeightsUnderPressureTest : public WeightsTest {
