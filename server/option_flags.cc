@@ -24,7 +24,7 @@ OptionFlag TextFlag(std::string name, std::string* field, std::string help) {
   return flag;
 }
 
-OptionFlag AddressFlag(std::string name, std::string* field, std::string help) {
+OptionFlag AddressFlag(const std::string& name, std::string* field, std::string help) {
   return Checked(TextFlag(name, field, std::move(help)), [name, field] {
     return field->empty() || SplitAddress(*field).has_value()
                ? absl::OkStatus()

@@ -51,7 +51,7 @@ absl::Status CheckRange(absl::string_view flag, int64_t value, FlagRange range);
 
 OptionFlag TextFlag(std::string name, std::string* field, std::string help);
 // HOST:PORT or nothing.
-OptionFlag AddressFlag(std::string name, std::string* field, std::string help);
+OptionFlag AddressFlag(const std::string& name, std::string* field, std::string help);
 OptionFlag SwitchFlag(std::string name, bool* field, std::string help);
 // The texts of all times that the flag is given; empty texts are left out.
 OptionFlag RepeatedFlag(std::string name, std::vector<std::string>* field, std::string help);
@@ -63,7 +63,7 @@ OptionFlag Checked(OptionFlag flag, std::function<absl::Status()> check);
 OptionFlag Limit(OptionFlag flag);
 
 template <typename Integer>
-OptionFlag IntegerFlag(std::string name, Integer* field, FlagRange range, std::string help) {
+OptionFlag IntegerFlag(const std::string& name, Integer* field, FlagRange range, std::string help) {
   OptionFlag flag{name, std::move(help), absl::StrCat(*field)};
   flag.set = [field](absl::string_view text) {
     std::string ignored;
@@ -76,7 +76,7 @@ OptionFlag IntegerFlag(std::string name, Integer* field, FlagRange range, std::s
 
 // An integer flag, of type Integer, that counts `unit`.
 template <typename Integer>
-OptionFlag DurationFlag(std::string name, absl::Duration* field, absl::Duration unit,
+OptionFlag DurationFlag(const std::string& name, absl::Duration* field, absl::Duration unit,
                         FlagRange range, std::string help) {
   const auto in_units = [field, unit] {
     absl::Duration ignored;
@@ -108,7 +108,7 @@ FlagChoices<Enum> ChoicesOf(const NamedValue<Enum> (&rows)[N]) {
 }
 
 template <typename T>
-OptionFlag ChoiceFlag(std::string name, T* field, FlagChoices<T> choices, std::string help) {
+OptionFlag ChoiceFlag(const std::string& name, T* field, FlagChoices<T> choices, std::string help) {
   auto text = std::make_shared<std::string>();
   for (const auto& [word, value] : choices) {
     if (value == *field) {

@@ -10,6 +10,7 @@ namespace v1 = canopy::v1;
 using canopy::client::ClientOptions;
 using canopy::client::EnumChoices;
 
+// NOLINTBEGIN(bugprone-dangling-handle): ABSL_FLAG copies a help text before the temporary ends.
 ABSL_FLAG(std::string, server, ClientOptions().target,
           "gRPC target of the server: host:port, dns:///name:port, unix:path");
 ABSL_FLAG(std::string, admin, "127.0.0.1:50052",
@@ -65,3 +66,4 @@ ABSL_FLAG(std::string, scope, "candidate",
                        EnumChoices(*v1::Scope_descriptor())));
 ABSL_FLAG(absl::optional<float>, temperature, absl::nullopt,
           "of log-probabilities and entropy: from 1e-30 to 100; absent = 1");
+// NOLINTEND(bugprone-dangling-handle)

@@ -58,6 +58,7 @@ class WritingOps : public LayerOps {
  private:
   at::Tensor Note(const std::string& name, const std::vector<at::Tensor>& arguments) {
     std::vector<std::string> numbers;
+    numbers.reserve(arguments.size());
     for (const at::Tensor& argument : arguments) {
       numbers.push_back(argument.defined() ? absl::StrCat(argument.item<int64_t>()) : "-");
     }

@@ -85,7 +85,7 @@ at::Tensor RanksByKernel(const at::Tensor& logits, const LogitTargets& targets) 
   const c10::DeviceGuard guard(logits.device());
   const at::Tensor rows = targets.rows.to(at::kInt);
   const at::Tensor tokens = targets.tokens.to(at::kInt);
-  const at::Tensor ranks = at::empty({rows.size(0)}, rows.options());
+  at::Tensor ranks = at::empty({rows.size(0)}, rows.options());
   kernels::LogitRanksParams params;
   params.logits = logits.const_data_ptr<float>();
   params.target_rows = rows.const_data_ptr<int32_t>();

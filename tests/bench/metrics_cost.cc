@@ -198,7 +198,7 @@ void Measure() {
 
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
-  DisableDeadlockDetection();
+  canopy::DisableDeadlockDetection();
   canopy::testing::Measure();
   return EXIT_SUCCESS;
 }

@@ -154,6 +154,7 @@ TEST(UnscoredTest, APathWithoutAFiniteHiddenStateNamesAllThatWasAskedFor) {
   const v1::ScoreResponse response = MustScore(server, EverythingRequest());
   EXPECT_EQ(response.stats().reason(), "non_finite_rerun");
   std::vector<std::string> names;
+  names.reserve(kOutputs.size());
   for (const OutputSpec& spec : kOutputs) {
     names.emplace_back(spec.name);
   }
