@@ -40,7 +40,6 @@ bool Contains(const Names& names, absl::string_view name) {
 std::vector<const Field*> FindOutputFields() {
   std::vector<const Field*> fields;
   const google::protobuf::Descriptor& outputs = *v1::Outputs::descriptor();
-  names.reserve(static_cast<size_t>(outputs.field_count()));
   for (int i = 0; i < outputs.field_count(); ++i) {
     if (!Contains(kOptions, outputs.field(i)->name())) {
       fields.push_back(outputs.field(i));
@@ -97,6 +96,7 @@ absl::Span<const T> NumbersOf(const v1::CandidateResult& result, const Field& li
 std::vector<absl::string_view> OutputsFieldNames() {
   std::vector<absl::string_view> names;
   const google::protobuf::Descriptor& outputs = *v1::Outputs::descriptor();
+  names.reserve(static_cast<size_t>(outputs.field_count()));
   for (int i = 0; i < outputs.field_count(); ++i) {
     names.push_back(outputs.field(i)->name());
   }

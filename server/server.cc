@@ -31,6 +31,12 @@ std::string OtherServicesText(absl::string_view flag, absl::string_view purpose,
                       scoring_address.substr(scoring_address.rfind(':') + 1), " (--listen)");
 }
 
+// GetModel and the log show how many threads there are, not how the number was asked for.
+ServerOptions WithEffectiveThreads(ServerOptions options) {
+  options.calls.encode_threads = ServiceContext::NumEncodeThreads(options.calls.encode_threads);
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
@@ -67,9 +73,9 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
 }
 
 Server::Server(const ServerOptions& options)
-    : options_(options),
+    : options_(WithEffectiveThreads(options)),
       metrics_(/*enabled=*/!options.metrics_listen.empty()),
-      context_(std::make_unique<ServiceContext>(options.calls, &gate_, &metrics_)),
+      context_(std::make_unique<ServiceContext>(options_.calls, &gate_, &metrics_)),
       service_(std::make_unique<ScoreService>(context_.get())) {
   metrics_.SetBuild(kVersion);
   metrics_.SetMemorySource([context = context_.get()] { return context->memory.stats(); });

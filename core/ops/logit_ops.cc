@@ -50,6 +50,9 @@ LogitStats ReadByKernel(const at::Tensor& logits, const LogitStatsOptions& optio
   TORCH_CHECK(logits.scalar_type() == at::kFloat && logits.is_contiguous() && logits.dim() == 2,
               "logits: want dense rows of float32, got ", logits.scalar_type(), " ",
               logits.sizes());
+  if (!options.log_sum_exp && !options.entropy && !options.range) {
+    return {};
+  }
   const c10::DeviceGuard guard(logits.device());
   kernels::LogitStatsParams params;
   LogitStats stats = MakeStats(logits.size(0), logits.options(), options, &params);

@@ -19,14 +19,12 @@ constexpr int64_t kPlanBytesPerToken = 40;
 // A score, a flag, ids and messages of a candidate.
 constexpr int64_t kAnswerBytesPerPath = 128;
 
-// Host memory that a request and its answer take until that is encoded.
-int64_t HostBytes(const grpc::Slice& message, const ScoreJob& job, const ModelInfo& model) {
-  const PathBatch& batch = *job.batch;
+// Returns the host memory that a request takes until it is answered, the answer aside.
+int64_t RequestBytes(const grpc::Slice& message, const PathBatch& batch) {
   const auto tokens = static_cast<int64_t>(batch.tokens.size());
   return static_cast<int64_t>(message.size()) +
          tokens * (kPlanBytesPerToken + static_cast<int64_t>(sizeof(int32_t))) +
-         batch.num_paths() * (kAnswerBytesPerPath + static_cast<int64_t>(sizeof(TokenSpan))) +
-         AnswerBytes(job.outputs, model, batch);
+         batch.num_paths() * static_cast<int64_t>(sizeof(TokenSpan));
 }
 
 }  // namespace
@@ -40,7 +38,10 @@ absl::Status ScoreWork::Prepare(Engine* engine, absl::string_view client) {
       [engine](absl::string_view name) { return FindLoadedModel(*engine, name); }, &notes);
   context_.raw_tokens.Note(client, notes);
   CANOPY_ASSIGN_OR_RETURN(request_, std::move(request));
-  return pledge_.Resize(HostBytes(message_, request_.job, *request_.model));
+  const PathBatch& batch = *request_.job.batch;
+  answer_bytes_ = batch.num_paths() * kAnswerBytesPerPath +
+                  AnswerBytes(request_.job.outputs, *request_.model, batch);
+  return pledge_.Resize(RequestBytes(message_, batch) + answer_bytes_);
 }
 
 absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller& caller,
@@ -59,7 +60,7 @@ absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller&
     result_ = std::move(result);
     encode_queue_ = Stopwatch();
     // Cannot be refused: any number may wait, because each has pledged its memory.
-    (void)context_.encoders.Schedule([this] { Encode(); });
+    (void)context_.EncodersFor(answer_bytes_).Schedule([this] { Encode(); });
   }));
   // It may have been cancelled before the engine knew the job.
   if (cancelled_.load()) {

@@ -71,6 +71,7 @@ class ScoreWork {
   Stopwatch encode_queue_;  // since the engine answered
   grpc::Slice message_;
   PreparedRequest request_;
+  int64_t answer_bytes_ = 0;  // estimated
   Callback done_;
   JobId job_id_ = 0;
   std::atomic<Engine*> engine_{nullptr};  // once job_id_ is set

@@ -1,5 +1,7 @@
 #include "server/rpc/score_work.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -30,12 +32,13 @@ class Call {
 
   // `encoding`, which may be null, is passed on the encoding thread before it is free again: a
   // closed gate makes the answer as large as the test likes.
-  void Start(Engine* engine, Gate* encoding) {
+  void Start(Engine* engine, Gate* encoding, uint32_t num_candidates = 2) {
     v1::ScoreRequest request;
     v1::Question* question = request.add_questions();
     question->mutable_prefix()->add_ids(1);
-    question->add_candidates()->mutable_tokens()->add_ids(2);
-    question->add_candidates()->mutable_tokens()->add_ids(3);
+    for (uint32_t i = 0; i < num_candidates; ++i) {
+      question->add_candidates()->mutable_tokens()->add_ids(2 + i);
+    }
     const absl::Status started =
         work_.Start(engine, grpc::Slice(request.SerializeAsString()), {},
                     [this, encoding](absl::StatusOr<grpc::ByteBuffer> answer) {
@@ -68,9 +71,10 @@ class Call {
 
 class ScoreWorkTest : public ::testing::Test {
  protected:
-  void Start(int32_t encode_threads) {
+  void Start(int32_t encode_threads, int64_t large_answer_bytes = 1 << 20) {
     CallOptions limits;
     limits.encode_threads = encode_threads;
+    limits.large_answer_bytes = large_answer_bytes;
     context_ = std::make_unique<ServiceContext>(limits, &gate_, &metrics_);
     std::vector<std::unique_ptr<ModelRunner>> runners;
     runners.push_back(std::make_unique<FakeRunner>());
@@ -123,6 +127,32 @@ TEST_F(ScoreWorkTest, OneEncodingThreadMakesSmallAnswersWaitAndTheStatsSaySo) {
                 stats.encode_queue_ms() + stats.encode_ms(),
             stats.total_ms());
   large.AwaitStats();
+}
+
+TEST_F(ScoreWorkTest, LargeAnswersAreEncodedOneAtATimeAndHoldUpNoSmallOne) {
+  Start(/*encode_threads=*/1, /*large_answer_bytes=*/1'000);
+  encoding_.Close();
+  std::vector<std::unique_ptr<Call>> large;
+  for (int i = 0; i < 2; ++i) {
+    large.push_back(std::make_unique<Call>(context_.get()));
+    large.back()->Start(engine_.get(), &encoding_, /*num_candidates=*/20);
+  }
+  encoding_.AwaitWaiter();
+  for (int i = 0; i < 3; ++i) {
+    Call small(context_.get());
+    small.Start(engine_.get(), nullptr);
+    small.AwaitStats();
+  }
+  // Both have their results, and one of them waits for the other's encoding.
+  engine_->Drain();
+  EXPECT_EQ(encoding_.num_waiting(), 1);
+  const Stopwatch waiting;
+  EXPECT_FALSE(large[0]->IsAnswered() || large[1]->IsAnswered());
+  const double least_ms = waiting.ElapsedMs();
+  encoding_.Open();
+  EXPECT_GE(
+      std::max(large[0]->AwaitStats().encode_queue_ms(), large[1]->AwaitStats().encode_queue_ms()),
+      least_ms);
 }
 
 TEST(EncodeThreadsTest, TheDefaultIsByTheCores) {

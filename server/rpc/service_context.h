@@ -34,13 +34,20 @@ struct ServiceContext {
         memory(options.max_request_memory_bytes, MemoryReader(options.memory_limit_bytes)),
         raw_tokens(all_metrics),
         writes(options.write_timeout, [this] { metrics.StalledCallCut(); }),
+        large_answer_bytes(options.large_answer_bytes),
         encoders(NumEncodeThreads(options.encode_threads), 0),
+        large_encoder(1, 0),
         explains(1, kMaxWaitingExplains) {}
 
-  // With one thread, a large answer would hold up small ones even if cores were idle.
+  // With one thread, an answer would hold up smaller ones even if cores were idle.
   static int NumEncodeThreads(int32_t wanted) {
     const auto num_cores = static_cast<int>(std::thread::hardware_concurrency());
     return wanted > 0 ? wanted : std::clamp(num_cores, 2, 4);
+  }
+
+  // The threads that encode an answer of so many estimated bytes.
+  WorkerPool& EncodersFor(int64_t answer_bytes) {
+    return answer_bytes > large_answer_bytes ? large_encoder : encoders;
   }
 
   const RequestLimits request_limits;
@@ -51,9 +58,11 @@ struct ServiceContext {
   MemoryBudget memory;
   RawTokenWarnings raw_tokens;
   WriteWatch writes;
-  // Several, so that a large answer does not hold up small ones. How many answers wait for them is
-  // bounded by the memory that requests pledge.
+  const int64_t large_answer_bytes;
+  // How many answers wait for these is bounded by the memory that requests pledge. Large answers
+  // hold up no small ones, and the memory that encoding takes beyond the pledge is that of one.
   WorkerPool encoders;
+  WorkerPool large_encoder;
   WorkerPool explains;
 };
 

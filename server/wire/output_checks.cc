@@ -1,6 +1,7 @@
 #include "server/wire/output_checks.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,17 +22,26 @@ struct OutputBytes {
   int64_t bytes;
 };
 
-// Of vectors and per-token lists.
+// Returns the bytes of vectors and per-token lists.
 std::vector<OutputBytes> BytesByOutput(const OutputSelection& outputs, const ModelInfo& model,
                                        const PathBatch& batch) {
+  // Each is counted once, for all outputs of its unit.
+  std::optional<int64_t> scored_tokens;
+  std::optional<int64_t> tokens;
+  const auto count = [&](FirstTokens first, std::optional<int64_t>* entries) {
+    if (!entries->has_value()) {
+      *entries = ListTokenEntries(batch, outputs.scope, first).size();
+    }
+    return **entries;
+  };
   const auto num_entries = [&](OutputUnit unit) -> int64_t {
     switch (unit) {
       case OutputUnit::kCandidate:
         return batch.num_paths();
       case OutputUnit::kScoredToken:
-        return ListTokenEntries(batch, outputs.scope, FirstTokens::kLeaveOut).size();
+        return count(FirstTokens::kLeaveOut, &scored_tokens);
       case OutputUnit::kToken:
-        return ListTokenEntries(batch, outputs.scope, FirstTokens::kInclude).size();
+        return count(FirstTokens::kInclude, &tokens);
     }
     return 0;
   };

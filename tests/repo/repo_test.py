@@ -3,6 +3,7 @@
 import json
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,10 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(ordered[0], [Path("base/b.cc"), Path("core/tree/c.cc")])
         self.assertEqual(len(ordered[1]), 60)
         self.assertEqual(len(ordered), 4)
+
+    def test_edits_during_a_check_are_noticed(self) -> None:
+        self.assertTrue(tidy.is_edited_since(0))
+        self.assertFalse(tidy.is_edited_since(time.time() + 1000))
 
     def test_warnings_are_no_reason_for_another_unit(self) -> None:
         files = [Path("a.cc"), Path("b.cc")]

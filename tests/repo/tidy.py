@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from typing import Final
 
 import layering
 from result_cache import ResultCache
-from source_files import ROOT, changed_files, source_files
+from source_files import CPP_SUFFIXES, ROOT, changed_files, source_files
 
 # More files in a unit save little, and its memory grows.
 MOST_FILES_TOGETHER: Final = 24
@@ -168,15 +169,23 @@ def units(files: list[Path], flags: list[str], results: ResultCache) -> Iterator
         waiting = later + waiting[MOST_FILES_TOGETHER:]
 
 
+def is_edited_since(instant: float) -> bool:
+    """Whether a file of the repository that clang-tidy may have read was written since then."""
+    return any((ROOT / path).stat().st_mtime >= instant for path in source_files(*CPP_SUFFIXES))
+
+
 def tidy(files: list[Path], flags: list[str], results: ResultCache) -> list[str]:
     """What clang-tidy says about these files, which it reads as one."""
+    started = time.time()
     key = content_key(files, flags)
     if results.get("clean", key) is not None:
         return []
     with unit_of(files) as source:
         done = run("clang-tidy", "--quiet", f"--config-file={CONFIG}", CHECKS, source, "--", *flags)
     if done.returncode == 0:
-        results.put("clean", key, "")
+        # What was edited meanwhile may have been read before or after the edit.
+        if not is_edited_since(started):
+            results.put("clean", key, "")
         return []
     output = (done.stdout + done.stderr).rstrip()
     return [f"$ clang-tidy {' '.join(map(str, files))}\n{output}"]

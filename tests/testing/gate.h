@@ -52,6 +52,12 @@ class Gate {
         this));
   }
 
+  // The number of threads that wait in Pass.
+  int num_waiting() ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    return waiting_;
+  }
+
  private:
   Mutex mutex_;
   bool open_ ABSL_GUARDED_BY(mutex_) = true;
