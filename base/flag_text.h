@@ -1,4 +1,4 @@
-// What the programs' own flag parsers have in common.
+// The parts that the programs' flag parsers have in common.
 #ifndef BASE_FLAG_TEXT_H_
 #define BASE_FLAG_TEXT_H_
 

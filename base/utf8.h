@@ -9,7 +9,7 @@
 
 namespace canopy {
 
-// What stands in the place of bytes that are not UTF-8.
+// The replacement for bytes that are not UTF-8.
 inline constexpr uint32_t kReplacementCharacter = 0xfffd;
 
 struct Utf8Character {

@@ -26,7 +26,7 @@ const std::vector<const Field*>& OutputFields();
 // Returns true if `outputs` asks for the output of this field of Outputs.
 bool Asks(const v1::Outputs& outputs, const Field& output);
 
-// Where the entries of a per-token list begin.
+// The token at which a per-token list begins.
 enum class ListStart {
   kFirstScored,  // at the first token in scope that has a distribution before it
   kScope,        // at the first token in scope

@@ -116,10 +116,10 @@ class Engine {
   // Refuses new jobs with UNAVAILABLE, finishes accepted ones, then returns. May be repeated.
   void Drain() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Of all models, for metrics.
+  // The recorded graphs of all models, for metrics.
   GraphUse graphs() const;
 
-  // Of the first model's device, for metrics.
+  // The memory of the first model's device, for metrics.
   DeviceMemory device_memory() const { return slots_.front()->runner()->device_memory(); }
 
   EngineStats stats() const ABSL_LOCKS_EXCLUDED(mutex_);

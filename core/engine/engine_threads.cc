@@ -18,7 +18,7 @@ namespace {
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
-// Whether a forward of this size failed before.
+// Returns true if a forward of this size failed before.
 bool IsTooLarge(const Forward& forward, const ForwardLimit& limit) {
   return limit.tokens() <= forward.plan.computed_tokens() / 2;
 }

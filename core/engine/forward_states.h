@@ -36,7 +36,7 @@ class ForwardStates {
 
   enum class Next { kEmpty, kPlanning, kPlanned };
   enum class Device { kIdle, kRunning, kWorking };
-  // What an idle device does now.
+  // The next action of an idle device.
   enum class Step { kWait, kPlan, kLaunch, kWork };
 
   struct Arrival {
@@ -69,8 +69,8 @@ class ForwardStates {
   // The forward cannot be built: ends its jobs, and returns those that had not ended before.
   Jobs FailPlanning(std::unique_ptr<PlannedForward> planned);
 
-  // What the device thread does next; `has_work` = other work for the device waits. Such work and
-  // forwards alternate when both wait.
+  // Returns what the device thread does next; `has_work` = other work for the device waits. Such
+  // work and forwards alternate when both wait.
   Step NextStep(bool has_work) const;
   // The forward that the device runs now. Null if no forward is ready, if the device is busy, or if
   // jobs of the forward have ended: the others then return to the queue. Jobs that expire first are
@@ -84,8 +84,8 @@ class ForwardStates {
   bool StartWork();
   bool FinishWork();
 
-  // Whether StartPlanning is of use on any thread, and on the planning thread: that one plans while
-  // the device is busy for long enough to make the hand-over worthwhile.
+  // Returns true if StartPlanning is of use on any thread, and on the planning thread: that one
+  // plans while the device is busy for long enough to make the hand-over worthwhile.
   bool CanPlan() const {
     return (next_ == Next::kEmpty && may_take_) || (next_ == Next::kPlanned && stale_);
   }
@@ -99,9 +99,9 @@ class ForwardStates {
   bool HasJob(JobId id) const { return jobs_.contains(id); }
   // No job is left, and no forward runs.
   bool idle() const { return jobs_.empty() && device_ != Device::kRunning; }
-  // When Expire should be called next; max = never.
+  // Returns when Expire should be called next; max = never.
   TimePoint next_alarm() const;
-  // For its counts.
+  // The scheduler, for its counts.
   const Scheduler& scheduler() const { return scheduler_; }
 
  private:

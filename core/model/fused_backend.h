@@ -30,8 +30,8 @@ namespace canopy {
 // One forward at a time. Shares the weights' memory.
 class FusedBackend {
  public:
-  // On the device and in the dtype of `options`. Returns FAILED_PRECONDITION, saying why, for a
-  // model with a sliding window, or as `kernels` says. Throws LibTorch's errors.
+  // Makes a backend on the device and in the dtype of `options`. Returns FAILED_PRECONDITION,
+  // saying why, for a model with a sliding window, or as `kernels` says. Throws LibTorch's errors.
   static absl::StatusOr<std::unique_ptr<FusedBackend>> Create(const ModelConfig& config,
                                                               const DecoderWeights& weights,
                                                               const at::TensorOptions& options,

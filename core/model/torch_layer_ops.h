@@ -31,7 +31,7 @@ class TorchLayerOps : public LayerOps {
   at::Tensor FinalNorm(const at::Tensor& hidden, const at::Tensor& norm) override;
 
  protected:
-  // What training does otherwise, because it may overwrite nothing.
+  // Training overrides these, because it may overwrite nothing.
 
   // Returns query and key heads rotated by their tokens' angles, in `type`.
   virtual at::Tensor Rotate(const at::Tensor& heads, at::ScalarType type) const;

@@ -100,7 +100,8 @@ at::Tensor RanksByKernel(const at::Tensor& logits, const LogitTargets& targets) 
   return ranks;
 }
 
-// Of one target in each of `rows` [targets, vocab], which is overwritten. tokens [targets, 1].
+// Returns the rank of one target in each of `rows` [targets, vocab], which is overwritten.
+// tokens [targets, 1].
 at::Tensor RanksOfRows(const at::Tensor& rows, const at::Tensor& tokens) {
   const at::Tensor own = rows.gather(1, tokens);
   at::Tensor is_before = at::arange(rows.size(1), tokens.options()).unsqueeze(0).lt(tokens);
@@ -110,8 +111,8 @@ at::Tensor RanksOfRows(const at::Tensor& rows, const at::Tensor& tokens) {
   return ranks.masked_fill(rows.sub_(rows).eq(0).all(1).logical_not_(), -1);
 }
 
-// As many targets at a time as there are rows of logits, so that the scratch memory does not grow
-// with the number of targets in a row.
+// Ranks as many targets at a time as there are rows of logits, so that the scratch memory does not
+// grow with the number of targets in a row.
 at::Tensor RanksByLibTorch(const at::Tensor& logits, const LogitTargets& targets) {
   std::vector<at::Tensor> ranks = {at::empty({0}, targets.rows.options().dtype(at::kInt))};
   for (int64_t begin = 0; begin < targets.rows.size(0); begin += logits.size(0)) {

@@ -55,7 +55,7 @@ struct OutputOptions {
   float temperature = 1;                      // of log-probs and entropy; its inverse is finite
 };
 
-// What to compute for each path.
+// The outputs to compute for each path.
 struct OutputSelection : OutputOptions {
   bool vectors = false;
   bool scores = false;
@@ -74,7 +74,7 @@ struct OutputSelection : OutputOptions {
   bool distributions() const;
 };
 
-// What was read from the distributions of scored tokens. A list that was not asked for is empty.
+// Values read from the distributions of scored tokens. A list that was not asked for is empty.
 struct TokenOutputs {
   TokenEntries entries;
   std::vector<float> logprobs;      // [entries] of the token itself
@@ -92,7 +92,7 @@ struct ValueOutputs {
   std::vector<float> values;  // [entries]
 };
 
-// What a model must have to give an output.
+// The part that a model must have to give an output.
 enum class OutputHead {
   kNone,           // nothing but the decoder
   kScoring,        // a head that gives each candidate one score or several
@@ -101,7 +101,7 @@ enum class OutputHead {
   kValue,          // a head that gives each token one number
 };
 
-// What an output has one entry for.
+// The thing that an output has one entry for.
 enum class OutputUnit {
   kCandidate,
   kScoredToken,  // each token in scope that has a distribution before it
@@ -182,7 +182,7 @@ inline bool OutputSelection::distributions() const {
   return any;
 }
 
-// Which computed number stands in an entry of a list.
+// The computed number that an entry of a list holds.
 enum class ListSource {
   kTarget,        // that of the token in its distribution
   kDistribution,  // that of the distribution
@@ -266,7 +266,7 @@ constexpr size_t CountDistributionLists() {
 }
 inline constexpr size_t kNumDistributionLists = CountDistributionLists();
 
-// What stands in the entries of a path that lacks the output.
+// The entries of a path that lacks the output hold this.
 template <typename T>
 inline constexpr T kUnscored = -1;
 template <>

@@ -13,10 +13,10 @@
 namespace canopy::server {
 namespace {
 
-// What a list of top log-probs takes beside its numbers.
+// The bytes of a list of top log-probs beside its numbers.
 constexpr int64_t kTopLogprobsBytes = 64;
 
-// What one output adds to an answer.
+// The bytes that one output adds to an answer.
 struct OutputBytes {
   absl::string_view name;
   int64_t bytes;
@@ -58,7 +58,7 @@ std::vector<OutputBytes> BytesByOutput(const OutputSelection& outputs, const Mod
   return bytes;
 }
 
-// How messages name a head.
+// Returns the name of a head in messages.
 absl::string_view HeadText(OutputHead head) {
   switch (head) {
     case OutputHead::kNone:
