@@ -27,10 +27,11 @@ TEST(TreeEncoderTest, TreeBackendsMatchPathsAlone) {
   const auto encoder = MakeSmallEncoder();
   for (uint32_t seed = 1; seed <= 6; ++seed) {
     const auto batch = RandomBatch(seed, 4, 60);
-    const at::Tensor expected = EncodeInRequestOrder(*encoder, PlanOf(batch, Backend::kPath));
+    const at::Tensor expected = EncodeInRequestOrder(*encoder, PlanSmall(batch, Backend::kPath));
     for (const Backend backend : {Backend::kDense, Backend::kSegmented}) {
       for (const Packing packing : {Packing::kAuto, Packing::kPadded}) {
-        const at::Tensor actual = EncodeInRequestOrder(*encoder, PlanOf(batch, backend, packing));
+        const at::Tensor actual =
+            EncodeInRequestOrder(*encoder, PlanSmall(batch, backend, packing));
         EXPECT_LE(LargestRelativeError(actual, expected), 1e-4)
             << BackendName(backend) << " seed " << seed;
       }
@@ -42,7 +43,7 @@ TEST(TreeEncoderTest, RepeatsBitForBit) {
   const auto encoder = MakeSmallEncoder();
   const auto batch = RandomBatch(3, 4, 60);
   for (const Backend backend : {Backend::kPath, Backend::kDense, Backend::kSegmented}) {
-    const TreePlan plan = PlanOf(batch, backend);
+    const TreePlan plan = PlanSmall(batch, backend);
     EXPECT_TRUE(EncodeInRequestOrder(*encoder, plan).equal(EncodeInRequestOrder(*encoder, plan)))
         << BackendName(backend);
   }
@@ -50,7 +51,7 @@ TEST(TreeEncoderTest, RepeatsBitForBit) {
 
 TEST(TreeEncoderTest, AnySlotsMayBeAskedFor) {
   const auto encoder = MakeSmallEncoder();
-  const TreePlan plan = PlanOf(RandomBatch(4, 2, 40), Backend::kDense);
+  const TreePlan plan = PlanSmall(RandomBatch(4, 2, 40), Backend::kDense);
   std::vector<int32_t> all(static_cast<size_t>(plan.computed_tokens()));
   std::iota(all.begin(), all.end(), 0);
   const at::Tensor everywhere = *encoder->Encode(plan, all);
@@ -72,7 +73,7 @@ TEST(TreeEncoderTest, NanInOneQuestionLeavesOtherRowsUntouched) {
   batch->AddQuestion(prefix, {{1, 2}, {17, 4}, {5}});
   batch->AddQuestion(prefix, {{2, 2}, {8, 4}, {5}});
   for (const Backend backend : {Backend::kDense, Backend::kSegmented, Backend::kPath}) {
-    const TreePlan plan = PlanOf(batch, backend, Packing::kPadded);
+    const TreePlan plan = PlanSmall(batch, backend, Packing::kPadded);
     ASSERT_EQ(plan.backend, backend);
     const at::Tensor expected = EncodeInRequestOrder(*clean, plan);
     const at::Tensor actual = EncodeInRequestOrder(*poisoned, plan);
@@ -86,7 +87,7 @@ TEST(TreeEncoderTest, NanInOneQuestionLeavesOtherRowsUntouched) {
 
 TEST(TreeEncoderTest, RefusesTokensOutsideTheVocabulary) {
   const auto encoder = MakeSmallEncoder();
-  TreePlan plan = PlanOf(RandomBatch(1, 1, 9), Backend::kPath);
+  TreePlan plan = PlanSmall(RandomBatch(1, 1, 9), Backend::kPath);
   for (const int32_t token : {-1, static_cast<int32_t>(kSmallVocab)}) {
     plan.grid.token_ids[0] = token;
     EXPECT_EQ(encoder->Encode(plan, plan.endpoints).status(),

@@ -40,7 +40,7 @@ TEST(EncodePathBatchTest, PutsVectorsInTheirSlotsAndZerosElsewhere) {
   auto alone = std::make_shared<PathBatch>();
   alone->question_offsets = {0};
   alone->AddQuestion({}, {{1, 2, 6, 7}, {1, 2, 3}, {4, 5}});
-  const at::Tensor expected = EncodeInRequestOrder(*encoder, PlanOf(alone, Backend::kPath));
+  const at::Tensor expected = EncodeInRequestOrder(*encoder, PlanSmall(alone, Backend::kPath));
   for (const int64_t max_batch_tokens : {1000, 4}) {
     RouteOptions options;
     options.backend = Backend::kDense;

@@ -41,7 +41,8 @@ std::unique_ptr<TreeEncoder> MakeSmallEncoder(int64_t nan_token) {
   return *std::move(encoder);
 }
 
-TreePlan PlanOf(const std::shared_ptr<const PathBatch>& batch, Backend backend, Packing packing) {
+TreePlan PlanSmall(const std::shared_ptr<const PathBatch>& batch, Backend backend,
+                   Packing packing) {
   RouteOptions options;
   options.backend = backend;
   options.packing = packing;

@@ -20,8 +20,8 @@ inline constexpr int64_t kSmallVocab = 29;
 std::unique_ptr<TreeEncoder> MakeSmallEncoder(int64_t nan_token = -1);
 
 // The only part of the batch's plan.
-TreePlan PlanOf(const std::shared_ptr<const PathBatch>& batch, Backend backend,
-                Packing packing = Packing::kAuto);
+TreePlan PlanSmall(const std::shared_ptr<const PathBatch>& batch, Backend backend,
+                   Packing packing = Packing::kAuto);
 
 // Endpoint vectors in the order of the request's paths.
 at::Tensor EncodeInRequestOrder(TreeEncoder& encoder, const TreePlan& plan);
