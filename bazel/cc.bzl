@@ -87,11 +87,15 @@ def canopy_cc_binary(name, copts = [], **kwargs):
 def canopy_cc_test(name, srcs, alone = [], copts = [], deps = [], size = "small", **kwargs):
     """A GoogleTest (main included). Tests that link LibTorch carry the tag `torch`.
 
-    Its sources are compiled in units of several, those in `alone` aside.
+    Under a sanitizer its sources are compiled in units of several, those in `alone` aside. The
+    ordinary build compiles each file alone: a unit would hide an include that its neighbours have.
     """
     native.cc_test(
         name = name,
-        srcs = _units(name, srcs, alone, isolate = True),
+        srcs = select({
+            "//bazel:sanitized": _units(name, srcs, alone, isolate = True),
+            "//conditions:default": srcs,
+        }),
         copts = _STRICT + copts,
         size = size,
         linkstatic = True,
