@@ -28,7 +28,7 @@ constexpr bool IsEnumTable(const Row (&rows)[N], Enum last) {
   return rows[N - 1].value == last;
 }
 
-// Precondition: `value` is one of the enum.
+// Precondition: `value` is a value of the enum.
 template <typename Row, size_t N, typename Enum>
 constexpr const Row& RowOf(const Row (&rows)[N], Enum value) {
   return rows[static_cast<size_t>(value)];

@@ -10,7 +10,7 @@
 namespace canopy {
 
 enum class ErrorReason {
-  // The request, as it is, has no answer here.
+  // Reasons that lie in the request: this server cannot answer it as it is.
   kBackendUnavailable,
   kPolicyUnavailable,
   kModelVersionUnavailable,
@@ -18,7 +18,7 @@ enum class ErrorReason {
   kPathTooLargeForDevice,
   kQuestionTooLargeForDevice,
   kNoMemoryForWeights,
-  // Too much at once: a later try may succeed.
+  // Reasons that lie in the load: a later try may succeed.
   kQueueFull,
   kQueueTokensFull,
   kDeadlineTooShort,
@@ -26,7 +26,7 @@ enum class ErrorReason {
   kExplainBusy,
   kLoadBusy,
   kMemoryFull,
-  // The server.
+  // Reasons that lie in the server.
   kLoading,
   kDraining,
   kDeviceLost,

@@ -58,7 +58,7 @@ inline void TakeOver(const void* object) { __tsan_acquire(const_cast<void*>(obje
 
 inline void DisableDeadlockDetection() {}
 
-// Evaluated with the mutex held, by the thread that waits.
+// A condition is evaluated by the waiting thread, with the mutex held.
 class Condition {
  public:
   template <typename T>

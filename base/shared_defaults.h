@@ -6,9 +6,9 @@
 
 namespace canopy {
 
-// HOST:PORT at which a server listens, and at which a client looks for it.
+// The HOST:PORT at which a server listens and a client connects.
 inline constexpr char kDefaultAddress[] = "127.0.0.1:50051";
-// Bytes of one request message.
+// The most bytes of one request message.
 inline constexpr int64_t kDefaultMaxRequestBytes = int64_t{64} << 20;
 
 }  // namespace canopy

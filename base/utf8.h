@@ -14,8 +14,8 @@ inline constexpr uint32_t kReplacementCharacter = 0xfffd;
 
 struct Utf8Character {
   uint32_t code_point = kReplacementCharacter;
-  // If the bytes are not UTF-8: those of the longest beginning of a character, at least one, as
-  // Unicode recommends to replace them.
+  // If the bytes are not UTF-8, this counts the longest beginning of a character, at least one
+  // byte, as Unicode recommends to replace them.
   size_t num_bytes = 1;
   bool is_valid = false;
 };

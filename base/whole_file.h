@@ -32,9 +32,9 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
 // Returns the error of the failed system call, with the path.
 absl::Status WriteWholeFile(const std::string& path, absl::string_view text);
 
-// As WriteWholeFile, for files that a user names. An existing file that cannot be replaced, such as
-// a bind-mounted file or a writable file in a folder without write permission, is written in place,
-// where a failure may leave a part.
+// Does what WriteWholeFile does, for files that a user names. If an existing file cannot be
+// replaced, such as a bind-mounted file or a writable file in a folder without write permission,
+// this writes in place, and a failure may leave a part of the text.
 absl::Status WriteOutputFile(const std::string& path, absl::string_view text);
 
 // Returns the error that WriteOutputFile would most likely end with, before there is anything to

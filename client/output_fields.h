@@ -52,14 +52,15 @@ bool Has(const v1::CandidateResult& result, const Field& field);
 // Returns the number of entries of a list of CandidateResult.
 uint64_t SizeOf(const v1::CandidateResult& result, const Field& list);
 
-// The numbers of a list of floats, or of integers; they live as long as `result`.
+// Returns the numbers of a list of floats or of integers. They live as long as `result`.
 absl::Span<const float> FloatsOf(const v1::CandidateResult& result, const Field& list);
 absl::Span<const uint32_t> IntegersOf(const v1::CandidateResult& result, const Field& list);
 
 bool IsFloat(const Field& field);
 bool IsInteger(const Field& field);
 
-// What tables call one entry of a list: `logprob` of token_logprobs, `min logit` of min_logit.
+// Returns what tables call one entry of a list: `logprob` of token_logprobs, `min logit` of
+// min_logit.
 std::string EntryTitle(const Field& list);
 
 }  // namespace canopy::client

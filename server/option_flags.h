@@ -38,22 +38,22 @@ struct OptionFlag {
   bool is_limit = false;  // clients and operators are shown the value
 };
 
-// Whole numbers from `low` to `high`.
+// The whole numbers from `low` to `high`, both included.
 struct FlagRange {
   int64_t low = 0;
   int64_t high = 0;
 };
 
-// INVALID_ARGUMENT: "--FLAG: 'VALUE' is not WANTED".
+// Returns INVALID_ARGUMENT with the text "--FLAG: 'VALUE' is not WANTED".
 absl::Status FlagError(absl::string_view flag, absl::string_view value, absl::string_view wanted);
 
 absl::Status CheckRange(absl::string_view flag, int64_t value, FlagRange range);
 
 OptionFlag TextFlag(std::string name, std::string* field, std::string help);
-// HOST:PORT or nothing.
+// A flag that takes HOST:PORT or an empty text.
 OptionFlag AddressFlag(const std::string& name, std::string* field, std::string help);
 OptionFlag SwitchFlag(std::string name, bool* field, std::string help);
-// The texts of all times that the flag is given; empty texts are left out.
+// A flag that may be given several times and collects the texts. Empty texts are left out.
 OptionFlag RepeatedFlag(std::string name, std::vector<std::string>* field, std::string help);
 
 // Returns `flag` with a check that runs if its own, if any, returns OK.
@@ -82,7 +82,7 @@ OptionFlag DurationFlag(const std::string& name, absl::Duration* field, absl::Du
     absl::Duration ignored;
     return absl::IDivDuration(*field, unit, &ignored);
   };
-  // What was set may be beyond the range of absl::Duration, and errors show it.
+  // The number is kept apart, because errors show it even if absl::Duration cannot hold it.
   auto count = std::make_shared<Integer>(static_cast<Integer>(in_units()));
   OptionFlag flag = IntegerFlag(name, count.get(), range, std::move(help));
   flag.check = [name, field, unit, range, count] {
@@ -93,11 +93,11 @@ OptionFlag DurationFlag(const std::string& name, absl::Duration* field, absl::Du
   return flag;
 }
 
-// One value of a flag that takes one of several words.
+// The words that a flag takes, and the value of each.
 template <typename T>
 using FlagChoices = std::vector<std::pair<std::string, T>>;
 
-// The values of an enum by their names.
+// Returns the values of an enum by their names.
 template <typename Enum, size_t N>
 FlagChoices<Enum> ChoicesOf(const NamedValue<Enum> (&rows)[N]) {
   FlagChoices<Enum> choices;

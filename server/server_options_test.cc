@@ -12,7 +12,7 @@ namespace {
 
 class ServerOptionsTest : public ::testing::Test {
  protected:
-  // A model is named unless `arguments` do.
+  // Puts --model=/models/demo in front unless `arguments` begin with a --model of their own.
   static absl::StatusOr<ServerOptions> Parse(std::vector<std::string> arguments) {
     if (arguments.empty() || !absl::StartsWith(arguments[0], "--model")) {
       arguments.insert(arguments.begin(), "--model=/models/demo");

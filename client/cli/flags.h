@@ -1,6 +1,6 @@
 // The flags of `canopy`, as Abseil flags. command_line.h sets them from arguments and says which
 // command takes which; the text of --help is theirs. Every field of canopy.v1.Outputs has a flag of
-// its name and type, which is read by its name (request_flags.cc).
+// the same name and type; request_flags.cc finds the flag by the name of the field.
 #ifndef CLIENT_CLI_FLAGS_H_
 #define CLIENT_CLI_FLAGS_H_
 

@@ -13,7 +13,7 @@
 namespace canopy::client {
 namespace {
 
-// A value that is not the flag's default.
+// Returns a value for the field's flag that differs from the flag's default.
 std::string ValueOf(const Field& field) {
   switch (field.cpp_type()) {
     case Field::CPPTYPE_BOOL:

@@ -172,10 +172,10 @@ class Engine {
                                std::vector<Ended>* ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteHealth(const absl::Status& status);
   static void NoteMemory(const PlannedForward& planned, const absl::Status& status);
-  // Without the lock: whoever reads the log may be slow.
+  // Call this without the lock, because whoever reads the log may be slow.
   void LogFallbackOnce(const Route& route) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Ends of jobs, on any thread.
+  // The functions that end jobs. Any thread may call them.
   void Ring() ABSL_LOCKS_EXCLUDED(mutex_);
   void SetAlarm() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAnswered(JobId id, absl::StatusOr<ScoreResult> result, std::vector<Ended>* ended)
@@ -184,7 +184,7 @@ class Engine {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndExpired(ForwardStates::Jobs expired, std::vector<Ended>* ended)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Calls back, without the lock.
+  // Calls the callbacks of jobs that have ended. Call this without the lock.
   void Deliver(std::vector<Ended> ended) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;
@@ -201,7 +201,7 @@ class Engine {
   EngineStats stats_ ABSL_GUARDED_BY(mutex_);  // what the scheduler does not count
 
   absl::flat_hash_set<Reason> logged_reasons_;  // device thread only
-  // Last: they use everything above. The threads use the alarm.
+  // These are last, because they use everything above. The threads use the alarm.
   Alarm alarm_;
   std::thread planning_thread_;
   std::thread device_thread_;

@@ -1,4 +1,4 @@
-// The errors that jobs end with or are refused with.
+// The errors that jobs end with, or are refused with.
 #ifndef CORE_ENGINE_ENGINE_ERRORS_H_
 #define CORE_ENGINE_ENGINE_ERRORS_H_
 
@@ -7,11 +7,11 @@
 
 namespace canopy {
 
-// The device was lost, so nothing runs any more.
+// The status of every call after the device was lost.
 absl::Status UnhealthyError();
 absl::Status DeadlineError();
 absl::Status DrainingError();
-// The job gave its place in a full queue to another.
+// The status of a job whose place in a full queue went to another job.
 absl::Status DisplacedError();
 absl::Status RefusalError(Refusal refusal, const JobRequest& request, const Scheduler& scheduler);
 

@@ -5,7 +5,7 @@
 // The next forward and the device each have a state. One forward is planned while one runs.
 //
 //   next    kEmpty --StartPlanning--> kPlanning --EndPlanning--> kPlanned --Launch--> kEmpty
-//           An end of a job, or a new pass of it, returns the forward to the queue: kEmpty.
+//           If a job of the forward ends or gets a new pass, its jobs return to the queue: kEmpty.
 //           While the device is busy, an event may make the forward stale: a stale forward is
 //           never launched, but planned once more.
 //   device  kIdle --Launch--> kRunning --Finish--> kIdle
@@ -49,13 +49,13 @@ class ForwardStates {
 
   // Admits `job`, which has the id of `request` and a pass, or refuses it.
   Arrival Arrive(const JobRequest& request, const std::shared_ptr<AdmittedJob>& job, TimePoint now);
-  // Ends a job that nobody waits for any more. Null if it has ended already.
+  // Ends a job that nobody waits for any more. Returns null if the job has ended already.
   std::shared_ptr<AdmittedJob> Cancel(JobId id);
   // Ends the jobs whose deadline is not after `now`, and returns them. Call it at next_alarm().
   Jobs Expire(TimePoint now);
-  // A job's remaining work is replaced by `pass`. False if the job has ended.
+  // Replaces a job's remaining work by `pass`. Returns false if the job has ended.
   bool Restart(JobId id, std::shared_ptr<Pass> pass);
-  // Ends a job with its answer. Null if it has ended already.
+  // Ends a job with its answer. Returns null if the job has ended already.
   std::shared_ptr<AdmittedJob> End(JobId id);
   void Drain() { draining_ = true; }
 
@@ -97,7 +97,7 @@ class ForwardStates {
   bool stale() const { return stale_; }
   bool draining() const { return draining_; }
   bool HasJob(JobId id) const { return jobs_.contains(id); }
-  // No job is left, and no forward runs.
+  // Returns true if no job is left and no forward runs.
   bool idle() const { return jobs_.empty() && device_ != Device::kRunning; }
   // Returns when Expire should be called next; max = never.
   TimePoint next_alarm() const;

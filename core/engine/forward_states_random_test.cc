@@ -29,7 +29,7 @@ constexpr int64_t kMaxRequests = 6;
 constexpr int64_t kMaxTokens = 40;
 constexpr microseconds kWindow{3};
 
-// How a pass is cut, and how many of its parts were launched.
+// A pass as the model sees it: the number of its parts, and how many of them were launched.
 struct ModelPass {
   int parts = 1;
   int launched = 0;
@@ -488,8 +488,8 @@ class Episode {
     }
   }
 
-  // After a drain everything that was accepted ends, in bounded time, by steps that the states ask
-  // for.
+  // Drains, and then takes the steps that the states ask for. Expects every accepted job to end
+  // within a bounded number of steps.
   void Finish() {
     states_.Drain();
     draining_ = true;

@@ -15,7 +15,8 @@
 namespace canopy {
 namespace {
 
-// Tensors are numbers: every step returns a new one and notes "name(arguments)=result".
+// Records which steps the decoder calls. Each tensor is a single number, and each step returns the
+// next number, so that the record "name(arguments)=result" shows which result went into which step.
 class WritingOps : public LayerOps {
  public:
   at::Tensor Embed(const at::Tensor& embedding) override { return Note("embed", {embedding}); }

@@ -32,7 +32,7 @@ class KernelLayerOps final : public LayerOps {
   at::Tensor Embed(const at::Tensor& embedding) override;
   at::Tensor Attend(const at::Tensor& hidden, const at::Tensor& norm,
                     const AttentionWeights& attention) override;
-  // Moves to buffers of fewer rows.
+  // Makes the later steps use buffers of fewer rows.
   MixedRows ReadRows(const MixedRows& rows) override;
   at::Tensor AddOutput(const MixedRows& rows, const at::Tensor& output,
                        const at::Tensor& bias) override;

@@ -15,8 +15,8 @@ namespace canopy {
 // Returns what the kernels want to know of a model.
 KernelModel KernelModelOf(const ModelConfig& config, const DecoderWeights& weights);
 
-// A row for each token, but for gate_up and activated, whose rows serve one part of the tokens
-// after the other.
+// Each buffer has a row for each token, except gate_up and activated: the tokens take turns in
+// their rows, one part of the tokens after the other.
 struct LayerBuffers {
   at::Tensor hidden;  // the residual stream
   at::Tensor normed;
@@ -39,9 +39,9 @@ class ModelKernels {
   const KernelOps& ops() const { return *ops_; }
   const ExpertsConfig& experts() const { return config_.experts; }
 
-  // Buffers for all steps of a layer over so many rows.
+  // Returns buffers for all steps of a layer over so many rows.
   LayerBuffers MakeBuffers(int64_t rows) const;
-  // Buffers for what follows the mixer: no `qkv`.
+  // Returns buffers for the steps after the mixer, without `qkv`.
   LayerBuffers MakeFinishBuffers(int64_t rows) const;
 
  private:

@@ -23,7 +23,7 @@ enum class VectorType { kFloat32, kBFloat16, kFloat16 };
 
 inline int64_t VectorTypeBytes(VectorType type) { return type == VectorType::kFloat32 ? 4 : 2; }
 
-// In the order of their fields in canopy.v1.Outputs. kEnd stays last.
+// The outputs in the order of their fields in canopy.v1.Outputs. kEnd stays last.
 enum class Output : uint8_t {
   kVectors,
   kScores,
@@ -38,7 +38,7 @@ enum class Output : uint8_t {
 };
 inline constexpr auto kNumOutputs = static_cast<size_t>(Output::kEnd);
 
-// Outputs as bits.
+// A set of outputs, one bit each.
 using OutputSet = uint16_t;
 static_assert(kNumOutputs <= std::numeric_limits<OutputSet>::digits);
 
@@ -62,7 +62,7 @@ struct OutputSelection : OutputOptions {
   // The vectors that ModelRunner::Decide reads. Only the engine asks for them.
   bool endpoints = false;
 
-  // Per-token outputs, of the tokens in scope.
+  // Outputs with a number for each token in scope.
   bool token_logprobs = false;
   bool entropy = false;
   bool vocab_range = false;  // smallest and largest raw logit
@@ -92,7 +92,7 @@ struct ValueOutputs {
   std::vector<float> values;  // [entries]
 };
 
-// The part that a model must have to give an output.
+// The part of a model that an output needs.
 enum class OutputHead {
   kNone,           // nothing but the decoder
   kScoring,        // a head that gives each candidate one score or several
@@ -101,7 +101,7 @@ enum class OutputHead {
   kValue,          // a head that gives each token one number
 };
 
-// The thing that an output has one entry for.
+// The unit that an output has one entry for.
 enum class OutputUnit {
   kCandidate,
   kScoredToken,  // each token in scope that has a distribution before it
@@ -115,8 +115,9 @@ struct OutputSpec {
   OutputUnit unit;
   // The output that the engine computes for it: itself, or the one that it is made from.
   Output computed;
-  // Where a selection asks for it: a flag, or a number of numbers for each entry. Both are null if
-  // the output is made from another.
+  // The member of OutputSelection that asks for the output. `flag` is for an output with one number
+  // in each entry of a list, `count` for one whose caller says how many. Both are null if the
+  // engine makes the output from another one.
   bool OutputSelection::*flag;
   int32_t OutputSelection::*count;
 };
@@ -266,7 +267,7 @@ constexpr size_t CountDistributionLists() {
 }
 inline constexpr size_t kNumDistributionLists = CountDistributionLists();
 
-// The entries of a path that lacks the output hold this.
+// The value in the entries of a path that lacks the output.
 template <typename T>
 inline constexpr T kUnscored = -1;
 template <>

@@ -19,7 +19,7 @@ struct LogitRanksParams {
   int32_t columns = 0;  // > 0
   int32_t num_targets = 0;
 };
-// cudaErrorInvalidValue for no columns. No targets: nothing to do.
+// Returns cudaErrorInvalidValue if there are no columns. Does nothing if there are no targets.
 cudaError_t LaunchLogitRanks(const LogitRanksParams& params, cudaStream_t stream);
 
 }  // namespace canopy::kernels

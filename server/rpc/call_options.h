@@ -27,7 +27,7 @@ struct CallOptions {
   absl::Duration write_timeout = absl::Minutes(1);
 };
 
-// What one connection may send.
+// Limits on what one connection may send.
 struct ConnectionLimits {
   // Bytes of one message, below 2^31; calls with larger ones end with gRPC's RESOURCE_EXHAUSTED.
   int64_t max_request_bytes = kDefaultMaxRequestBytes;

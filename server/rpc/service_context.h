@@ -1,4 +1,4 @@
-// What every call of the service uses.
+// The state that all calls of the service share.
 #ifndef SERVER_RPC_SERVICE_CONTEXT_H_
 #define SERVER_RPC_SERVICE_CONTEXT_H_
 
@@ -45,7 +45,7 @@ struct ServiceContext {
     return wanted > 0 ? wanted : std::clamp(num_cores, 2, 4);
   }
 
-  // The threads that encode an answer of so many estimated bytes.
+  // Returns the threads that encode an answer of `answer_bytes` estimated bytes.
   WorkerPool& EncodersFor(int64_t answer_bytes) {
     return answer_bytes > large_answer_bytes ? large_encoder : encoders;
   }
@@ -59,8 +59,9 @@ struct ServiceContext {
   RawTokenWarnings raw_tokens;
   WriteWatch writes;
   const int64_t large_answer_bytes;
-  // How many answers wait for these is bounded by the memory that requests pledge. Large answers
-  // hold up no small ones, and the memory that encoding takes beyond the pledge is that of one.
+  // The memory that requests pledge bounds how many answers wait for these threads. Large answers
+  // have a thread of their own: they do not delay small ones, and at most one of them takes more
+  // memory than it pledged.
   WorkerPool encoders;
   WorkerPool large_encoder;
   WorkerPool explains;

@@ -24,7 +24,7 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // False if too many tasks wait; `task` is then dropped without being run.
+  // Returns false, and drops the task, if too many tasks wait.
   [[nodiscard]] bool Schedule(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -53,8 +53,8 @@ void SetScores(const ScoreResult& result, int32_t path, v1::CandidateResult* can
   }
 }
 
-// The fields of CandidateResult that hold the lists of kLists, in their order; null for a list that
-// code of its own encodes.
+// For each row of kLists, the field of CandidateResult that holds its list. Null for the lists that
+// have their own encoding code.
 using ListFields =
     std::array<const google::protobuf::FieldDescriptor*, std::tuple_size_v<decltype(kLists)>>;
 

@@ -53,7 +53,8 @@ v1::ScoreResponse MustScore(TestServer& server, const v1::ScoreRequest& request)
   return response;
 }
 
-// The fields of CandidateResult that hold an output: as a rule the one of its name.
+// Returns the fields of CandidateResult that hold an output. Most outputs have one field, with the
+// name of the output.
 std::vector<std::string> FieldsOf(const std::string& output) {
   if (output == "vectors" || output == "probabilities") {
     return {};  // Vectors stand elsewhere; without a score the whole question has no probabilities.

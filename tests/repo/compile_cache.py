@@ -18,7 +18,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 DPKG_INFO: Final = Path("/var/lib/dpkg/info")
 LOCAL_INCLUDE: Final = Path("/usr/local/include")
-# A package with one of these may change what a compile or a link writes.
+# A package that installs files in one of these folders may change the output of a compile.
 _COMPILED_FROM: Final = re.compile(r"^/usr/(include|lib/gcc|lib/llvm-[0-9]+)/", re.MULTILINE)
 _LINKER: Final = "binutils"
 

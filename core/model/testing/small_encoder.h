@@ -16,17 +16,17 @@ inline constexpr int64_t kSmallHidden = 24;
 inline constexpr int64_t kSmallVocab = 29;
 
 // Weights are twenty times as large as synthetic ones, so that layers matter. The embedding of
-// `nan_token` is NaN, unless it is -1. One LibTorch thread from here on.
+// `nan_token` is NaN, unless it is -1. Limits LibTorch to one thread.
 std::unique_ptr<TreeEncoder> MakeSmallEncoder(int64_t nan_token = -1);
 
-// The only part of the batch's plan.
+// Returns the plan of the whole batch as one part.
 TreePlan PlanSmall(const std::shared_ptr<const PathBatch>& batch, Backend backend,
                    Packing packing = Packing::kAuto);
 
-// Endpoint vectors in the order of the request's paths.
+// Returns the endpoint vectors in the order of the request's paths.
 at::Tensor EncodeInRequestOrder(TreeEncoder& encoder, const TreePlan& plan);
 
-// The largest relative error of a row, by the 2-norm.
+// Returns the largest relative error of a row, by the 2-norm.
 double LargestRelativeError(const at::Tensor& actual, const at::Tensor& expected);
 
 }  // namespace canopy
