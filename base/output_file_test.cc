@@ -9,14 +9,12 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing/file_test.h"
 #include "base/whole_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -27,34 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class OutputFileTest : public ::testing::Test {
- protected:
-  OutputFileTest() {
-    const char* parent = std::getenv("TEST_TMPDIR");
-    std::string name = absl::StrCat(parent == nullptr ? "/tmp" : parent, "/output_file.XXXXXX");
-    folder_ = mkdtemp(name.data());
-  }
-  ~OutputFileTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Join(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
-
-  std::set<std::string> Names() const {
-    std::set<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-      names.insert(entry.path().filename().string());
-    }
-    return names;
-  }
-
-  static std::string Read(const std::string& path) {
-    std::ifstream file(path);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-
-  std::string folder_;
-};
+class OutputFileTest : public testing::FileTest {};
 
 TEST_F(OutputFileTest, WritesAndReplacesAndLeavesNothingElse) {
   ASSERT_TRUE(WriteOutputFile(Join("report"), "one").ok());
@@ -119,49 +90,6 @@ TEST_F(OutputFileTest, PipesAndDevicesAreWrittenToAndStayWhatTheyAre) {
   EXPECT_STREQ(text, "text");
   close(reader);
   EXPECT_THAT(Names(), ElementsAre("pipe"));
-}
-
-// Replacing the file would leave the shell's descriptor with a file that has no name.
-TEST_F(OutputFileTest, AFileThatIsADescriptorIsWrittenThroughIt) {
-  const std::string path = Join("out");
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0600);
-  ASSERT_GE(fd, 0);
-  struct stat before = {};
-  ASSERT_EQ(fstat(fd, &before), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    const bool redirected = dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0 &&
-                            write(STDOUT_FILENO, "first,", 6) == 6;
-    const bool written = WriteOutputFile("/dev/stdout", "stdout,").ok() &&
-                         WriteOutputFile("/dev/stderr", "stderr,").ok() &&
-                         WriteOutputFile(absl::StrCat("/dev/fd/", fd), "descriptor,").ok() &&
-                         WriteOutputFile(absl::StrCat("/proc/self/fd/", fd), "proc").ok();
-    _exit(redirected && written ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(Read(path), "first,stdout,stderr,descriptor,proc");
-  struct stat after = {};
-  ASSERT_EQ(stat(path.c_str(), &after), 0);
-  EXPECT_EQ(after.st_ino, before.st_ino);
-  EXPECT_THAT(Names(), ElementsAre("out"));
-  close(fd);
-}
-
-// As /dev/stdout is when its file has been removed.
-TEST_F(OutputFileTest, ALinkToAFileWithoutANameStaysALink) {
-  const int fd = open(Join("gone").c_str(), O_RDWR | O_CREAT, 0600);
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(unlink(Join("gone").c_str()), 0);
-  std::filesystem::create_symlink(absl::StrCat("/proc/self/fd/", fd), Join("link"));
-  ASSERT_TRUE(WriteOutputFile(Join("link"), "text").ok());
-  EXPECT_TRUE(std::filesystem::is_symlink(Join("link")));
-  EXPECT_THAT(Names(), ElementsAre("link"));
-  char text[8] = {};
-  EXPECT_EQ(pread(fd, text, sizeof(text), 0), 4);
-  EXPECT_STREQ(text, "text");
-  close(fd);
 }
 
 TEST_F(OutputFileTest, ADanglingLinkGetsItsFileAndStaysALink) {

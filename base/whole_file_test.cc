@@ -7,16 +7,15 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing/file_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,40 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class WholeFileTest : public ::testing::Test {
- protected:
-  WholeFileTest() {
-    const char* parent = std::getenv("TEST_TMPDIR");
-    std::string name = absl::StrCat(parent == nullptr ? "/tmp" : parent, "/whole_file.XXXXXX");
-    folder_ = mkdtemp(name.data());
-  }
-  ~WholeFileTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Join(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
-
-  std::set<std::string> Names() const {
-    std::set<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-      names.insert(entry.path().filename().string());
-    }
-    return names;
-  }
-
-  static std::string Read(const std::string& path) {
-    std::ifstream file(path);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-
-  static mode_t ModeOf(const std::string& path) {
-    struct stat info = {};
-    EXPECT_EQ(stat(path.c_str(), &info), 0);
-    return info.st_mode & 0777;
-  }
-
-  std::string folder_;
-};
+class WholeFileTest : public testing::FileTest {};
 
 TEST_F(WholeFileTest, WritesAndReplacesAndLeavesNothingElse) {
   const std::string path = Join("file");
@@ -194,8 +160,15 @@ TEST_F(WholeFileTest, ALockKeepsOthersOutAndEnds) {
   EXPECT_TRUE(Names().empty());
 }
 
+// Behaviour of both functions that write a file.
+using Writer = absl::Status (*)(const std::string&, absl::string_view);
+class EitherWriterTest : public testing::FileTest, public ::testing::WithParamInterface<Writer> {};
+
+INSTANTIATE_TEST_SUITE_P(Writers, EitherWriterTest,
+                         ::testing::Values(&WriteWholeFile, &WriteOutputFile));
+
 // Replacing the file would leave the shell's descriptor with a file that has no name.
-TEST_F(WholeFileTest, AFileThatIsADescriptorIsWrittenThroughIt) {
+TEST_P(EitherWriterTest, AFileThatIsADescriptorIsWrittenThroughIt) {
   const std::string path = Join("out");
   const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_GE(fd, 0);
@@ -205,10 +178,10 @@ TEST_F(WholeFileTest, AFileThatIsADescriptorIsWrittenThroughIt) {
   if (child == 0) {
     const bool redirected = dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0 &&
                             write(STDOUT_FILENO, "first,", 6) == 6;
-    const bool written = WriteWholeFile("/dev/stdout", "stdout,").ok() &&
-                         WriteWholeFile("/dev/stderr", "stderr,").ok() &&
-                         WriteWholeFile(absl::StrCat("/dev/fd/", fd), "descriptor,").ok() &&
-                         WriteWholeFile(absl::StrCat("/proc/self/fd/", fd), "proc").ok();
+    const bool written = GetParam()("/dev/stdout", "stdout,").ok() &&
+                         GetParam()("/dev/stderr", "stderr,").ok() &&
+                         GetParam()(absl::StrCat("/dev/fd/", fd), "descriptor,").ok() &&
+                         GetParam()(absl::StrCat("/proc/self/fd/", fd), "proc").ok();
     _exit(redirected && written ? 0 : 1);
   }
   int status = -1;
@@ -223,12 +196,12 @@ TEST_F(WholeFileTest, AFileThatIsADescriptorIsWrittenThroughIt) {
 }
 
 // As /dev/stdout is when its file has been removed.
-TEST_F(WholeFileTest, ALinkToAFileWithoutANameStaysALink) {
+TEST_P(EitherWriterTest, ALinkToAFileWithoutANameStaysALink) {
   const int fd = open(Join("gone").c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(unlink(Join("gone").c_str()), 0);
   std::filesystem::create_symlink(absl::StrCat("/proc/self/fd/", fd), Join("link"));
-  ASSERT_TRUE(WriteWholeFile(Join("link"), "text").ok());
+  ASSERT_TRUE(GetParam()(Join("link"), "text").ok());
   EXPECT_TRUE(std::filesystem::is_symlink(Join("link")));
   EXPECT_THAT(Names(), ElementsAre("link"));
   char text[8] = {};

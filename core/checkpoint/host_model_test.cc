@@ -362,9 +362,7 @@ class ChangingCheckpointTest : public ::testing::Test {
 
   // Has the folder hold `files`, in the files that are there, and returns their fingerprint.
   std::string Write(const Files& files) const {
-    for (const auto& [name, text] : files) {
-      folder_.Write(name, text);
-    }
+    Overwrite(files);
     return FingerprintOf(OptionsFor(folder_.path()));
   }
 
@@ -388,6 +386,27 @@ class ChangingCheckpointTest : public ::testing::Test {
     return asked >= moment;
   }
 
+  // Reads the first checkpoint once for each moment, with `change` made at it, and passes what came
+  // of each reading to `check`. `prepare` runs before each reading.
+  void ForEachMoment(const std::function<void()>& prepare, const std::function<void()>& change,
+                     const std::function<void(const absl::StatusOr<HostModel>&)>& check) const {
+    bool all_moments = false;
+    for (int moment = 1; !all_moments; moment += kStride) {
+      SCOPED_TRACE(absl::StrCat("moment ", moment));
+      prepare();
+      absl::StatusOr<HostModel> model;
+      all_moments = !ReadWithChangeAt(moment, change, &model);
+      check(model);
+    }
+  }
+
+  // Writes the files into the folder, over those that are there.
+  void Overwrite(const Files& files) const {
+    for (const auto& [name, text] : files) {
+      folder_.Write(name, text);
+    }
+  }
+
   const TemporaryFolder folder_;
   std::string source_;  // '' = the folder
   const Files first_;
@@ -400,125 +419,92 @@ TEST_F(ChangingCheckpointTest, AFileThatIsOverwrittenInPlaceGivesOneCheckpointOr
   ASSERT_NE(first_fingerprint_, second_fingerprint_);
   int refused = 0;
   int served = 0;
-  bool all_moments = false;
-  for (int moment = 1; !all_moments; moment += kStride) {
-    for (const auto& [name, text] : first_) {
-      folder_.Write(name, text);
-    }
-    absl::StatusOr<HostModel> model;
-    all_moments = !ReadWithChangeAt(
-        moment,
-        [&] {
-          for (const auto& [name, text] : second_) {
-            folder_.Write(name, text);
-          }
-        },
-        &model);
-    if (model.ok()) {
-      EXPECT_TRUE(model->fingerprint == first_fingerprint_ ||
-                  model->fingerprint == second_fingerprint_)
-          << moment;
-      ++served;
-    } else {
-      EXPECT_EQ(model.status().code(), absl::StatusCode::kDataLoss) << model.status();
-      EXPECT_THAT(model.status().message(), HasSubstr("while the checkpoint was read")) << moment;
-      ++refused;
-    }
-  }
+  ForEachMoment([&] { Overwrite(first_); }, [&] { Overwrite(second_); },
+                [&](const absl::StatusOr<HostModel>& model) {
+                  if (model.ok()) {
+                    EXPECT_TRUE(model->fingerprint == first_fingerprint_ ||
+                                model->fingerprint == second_fingerprint_);
+                    ++served;
+                  } else {
+                    EXPECT_EQ(model.status().code(), absl::StatusCode::kDataLoss) << model.status();
+                    EXPECT_THAT(model.status().message(),
+                                HasSubstr("while the checkpoint was read"));
+                    ++refused;
+                  }
+                });
   EXPECT_GT(refused, 3);
   EXPECT_GT(served, 3);
 }
 
 TEST_F(ChangingCheckpointTest, AnyOneFileThatChangesIsNamed) {
-  for (const auto& [name, text] : first_) {
+  for (const auto& entry : first_) {
+    const std::string& name = entry.first;
     int named = 0;
-    bool all_moments = false;
-    for (int moment = 1; !all_moments; moment += kStride) {
-      for (const auto& [other, first] : first_) {
-        folder_.Write(other, first);
-      }
-      absl::StatusOr<HostModel> model;
-      all_moments = !ReadWithChangeAt(
-          moment, [&, &file = name] { folder_.Write(file, second_.at(file)); }, &model);
-      if (!model.ok()) {
-        EXPECT_EQ(model.status().code(), absl::StatusCode::kDataLoss) << model.status();
-        EXPECT_THAT(model.status().message(), HasSubstr(folder_.Join(name)));
-        ++named;
-      }
-    }
+    ForEachMoment([&] { Overwrite(first_); }, [&] { folder_.Write(name, second_.at(name)); },
+                  [&](const absl::StatusOr<HostModel>& model) {
+                    if (!model.ok()) {
+                      EXPECT_EQ(model.status().code(), absl::StatusCode::kDataLoss)
+                          << model.status();
+                      EXPECT_THAT(model.status().message(), HasSubstr(folder_.Join(name)));
+                      ++named;
+                    }
+                  });
     EXPECT_GT(named, 0) << name;
   }
 }
 
 TEST_F(ChangingCheckpointTest, AFileThatIsCutShortGivesDataLossOrTheWholeCheckpoint) {
   int refused = 0;
-  bool all_moments = false;
-  for (int moment = 1; !all_moments; moment += kStride) {
-    for (const auto& [name, text] : first_) {
-      folder_.Write(name, text);
-    }
-    absl::StatusOr<HostModel> model;
-    all_moments = !ReadWithChangeAt(
-        moment, [&] { std::filesystem::resize_file(folder_.Join(kFile), 100); }, &model);
-    if (model.ok()) {
-      EXPECT_EQ(model->fingerprint, first_fingerprint_) << moment;
-    } else {
-      EXPECT_EQ(model.status().code(), absl::StatusCode::kDataLoss) << model.status();
-      EXPECT_THAT(model.status().message(), HasSubstr(folder_.Join(kFile))) << moment;
-      ++refused;
-    }
-  }
+  ForEachMoment([&] { Overwrite(first_); },
+                [&] { std::filesystem::resize_file(folder_.Join(kFile), 100); },
+                [&](const absl::StatusOr<HostModel>& model) {
+                  if (model.ok()) {
+                    EXPECT_EQ(model->fingerprint, first_fingerprint_);
+                  } else {
+                    EXPECT_EQ(model.status().code(), absl::StatusCode::kDataLoss) << model.status();
+                    EXPECT_THAT(model.status().message(), HasSubstr(folder_.Join(kFile)));
+                    ++refused;
+                  }
+                });
   EXPECT_GT(refused, 3);
 }
 
 TEST_F(ChangingCheckpointTest, ALinkThatMovesMixesNoFiles) {
   const TemporaryFolder other;
-  for (const auto& [name, text] : first_) {
-    folder_.Write(name, text);
-    other.Write(name, second_.at(name));
+  for (const auto& [name, text] : second_) {
+    other.Write(name, text);
   }
+  Overwrite(first_);
   const TemporaryFolder root;
   const auto point_to = [&root](const TemporaryFolder& target) {
     std::filesystem::create_directory_symlink(target.path(), root.Join("new"));
     std::filesystem::rename(root.Join("new"), root.Join("latest"));
   };
   source_ = root.Join("latest");
-  bool all_moments = false;
-  for (int moment = 1; !all_moments; moment += kStride) {
-    point_to(folder_);
-    absl::StatusOr<HostModel> model;
-    all_moments = !ReadWithChangeAt(
-        moment, [&] { point_to(other); }, &model);
-    ASSERT_TRUE(model.ok()) << model.status();
-    EXPECT_EQ(model->fingerprint, first_fingerprint_) << moment;
-  }
+  ForEachMoment([&] { point_to(folder_); }, [&] { point_to(other); },
+                [&](const absl::StatusOr<HostModel>& model) {
+                  ASSERT_TRUE(model.ok()) << model.status();
+                  EXPECT_EQ(model->fingerprint, first_fingerprint_);
+                });
 }
 
 TEST_F(ChangingCheckpointTest, ACheckpointThatIsReplacedByRenamingEachFileIsNoticed) {
   int refused = 0;
-  bool all_moments = false;
-  for (int moment = 1; !all_moments; moment += kStride) {
-    for (const auto& [name, text] : first_) {
-      folder_.Write(name, text);
-    }
-    absl::StatusOr<HostModel> model;
-    all_moments = !ReadWithChangeAt(
-        moment,
-        [&] {
-          for (const auto& [name, text] : second_) {
-            std::filesystem::rename(folder_.Write(name + ".tmp", text), folder_.Join(name));
-          }
-        },
-        &model);
-    if (model.ok()) {
-      EXPECT_TRUE(model->fingerprint == first_fingerprint_ ||
-                  model->fingerprint == second_fingerprint_)
-          << moment;
-    } else {
-      EXPECT_EQ(model.status().code(), absl::StatusCode::kDataLoss) << model.status();
-      ++refused;
-    }
-  }
+  ForEachMoment([&] { Overwrite(first_); },
+                [&] {
+                  for (const auto& [name, text] : second_) {
+                    std::filesystem::rename(folder_.Write(name + ".tmp", text), folder_.Join(name));
+                  }
+                },
+                [&](const absl::StatusOr<HostModel>& model) {
+                  if (model.ok()) {
+                    EXPECT_TRUE(model->fingerprint == first_fingerprint_ ||
+                                model->fingerprint == second_fingerprint_);
+                  } else {
+                    EXPECT_EQ(model.status().code(), absl::StatusCode::kDataLoss) << model.status();
+                    ++refused;
+                  }
+                });
   EXPECT_GT(refused, 3);
 }
 

@@ -1,14 +1,15 @@
 #include "core/engine/scheduler.h"
 
-#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <map>
-#include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "core/engine/testing/scheduler_case.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -18,65 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr TimePoint kStart{std::chrono::seconds(100)};
-
-JobRequest Job(JobId id, const std::string& client, int64_t tokens,
-               const std::string& share_key = "") {
-  JobRequest request;
-  request.id = id;
-  request.client = client;
-  request.share_key = share_key;
-  request.tokens = tokens;
-  return request;
-}
-
-class SchedulerTest : public ::testing::Test {
- protected:
-  SchedulerTest() {
-    options_.max_batch_tokens = 100;
-    options_.max_queued_requests = 1'000;
-  }
-
-  Scheduler& scheduler() {
-    if (scheduler_ == nullptr) {
-      scheduler_ = std::make_unique<Scheduler>(options_);
-    }
-    return *scheduler_;
-  }
-
-  // As many forwards of one size as make evidence.
-  void Record(int64_t tokens, std::chrono::duration<double> duration,
-              int64_t forwards = DrainRates::kMinSamples) {
-    Turn turn;
-    turn.tokens = turn.size_tokens = tokens;
-    for (int64_t i = 0; i < forwards; ++i) {
-      scheduler().RecordForward(turn, duration);
-    }
-  }
-
-  bool Admit(const JobRequest& request) {
-    return !scheduler().Admit(request, now_).refusal.has_value();
-  }
-
-  std::vector<JobId> Take() {
-    const std::optional<Turn> turn = scheduler().Take(now_);
-    return turn.has_value() ? turn->jobs : std::vector<JobId>{};
-  }
-
-  // Takes and launches until nothing waits; the job that led each turn.
-  std::vector<JobId> RunAll() {
-    std::vector<JobId> order;
-    while (const std::optional<Turn> turn = scheduler().Take(now_)) {
-      order.push_back(turn->jobs.front());
-      scheduler().Launch(*turn);
-    }
-    return order;
-  }
-
-  Scheduler::Options options_;
-  std::unique_ptr<Scheduler> scheduler_;
-  TimePoint now_ = kStart;
-};
+class SchedulerTest : public SchedulerCase {};
 
 TEST_F(SchedulerTest, OneClientIsServedInOrder) {
   for (JobId id = 1; id <= 5; ++id) {
@@ -367,60 +310,6 @@ TEST_F(SchedulerTest, AWindowHoldsABatchThatIsNotFull) {
   EXPECT_THAT(Take(), ElementsAre(5)) << "what runs alone has nothing to wait for";
 }
 
-TEST_F(SchedulerTest, AFullQueueKeepsItsShareForEachClient) {
-  options_.max_queued_requests = 4;
-  for (JobId id = 1; id <= 4; ++id) {
-    EXPECT_TRUE(Admit(Job(id, "greedy", 10)));
-  }
-  EXPECT_FALSE(Admit(Job(5, "greedy", 10)));
-  Scheduler::Admission admission = scheduler().Admit(Job(6, "modest", 10), now_);
-  EXPECT_FALSE(admission.refusal.has_value());
-  EXPECT_EQ(admission.displaced, JobId{4}) << "the newest of the greedy client";
-  EXPECT_GT(admission.retry_delay, microseconds(0));
-  EXPECT_EQ(scheduler().Admit(Job(7, "modest", 10), now_).displaced, JobId{3});
-  admission = scheduler().Admit(Job(8, "modest", 10), now_);
-  EXPECT_EQ(admission.refusal, Refusal::kQueuedRequests) << "they hold two each";
-  EXPECT_EQ(scheduler().totals().displaced, 2);
-  EXPECT_EQ(scheduler().totals().refused[0], 2);
-}
-
-TEST_F(SchedulerTest, ANormalJobTakesThePlaceOfALowOne) {
-  options_.max_queued_requests = 2;
-  JobRequest low = Job(1, "a", 10);
-  low.priority = Priority::kLow;
-  Admit(low);
-  low.id = 2;
-  Admit(low);
-  low.id = 3;
-  EXPECT_FALSE(Admit(low));
-  EXPECT_EQ(scheduler().Admit(Job(4, "a", 10), now_).displaced, JobId{2});
-}
-
-TEST_F(SchedulerTest, TheTokenLimitCountsWhatWasNotLaunched) {
-  options_.max_queued_tokens = 100;
-  EXPECT_TRUE(Admit(Job(1, "a", 300))) << "nothing else waits";
-  EXPECT_EQ(scheduler().Admit(Job(2, "a", 1), now_).refusal, Refusal::kQueuedTokens);
-  const Turn turn = *scheduler().Take(now_);
-  EXPECT_EQ(scheduler().queued_tokens(), 300) << "it may still come back";
-  scheduler().Continue(1, 200);
-  EXPECT_EQ(scheduler().queued_tokens(), 300);
-  scheduler().Launch(turn);
-  EXPECT_EQ(scheduler().queued_tokens(), 200) << "what runs does not wait";
-  EXPECT_FALSE(Admit(Job(3, "a", 1))) << "parts of it still wait";
-  const Turn second = *scheduler().Take(now_);
-  scheduler().Continue(1, 60);
-  scheduler().Return(second);
-  EXPECT_EQ(scheduler().queued_tokens(), 160) << "the part that was called off waits again";
-  const Turn again = *scheduler().Take(now_);
-  scheduler().Continue(1, 60);
-  scheduler().Launch(again);
-  EXPECT_EQ(scheduler().queued_tokens(), 60);
-  EXPECT_TRUE(Admit(Job(4, "b", 40))) << "though the last part of the first waits";
-  EXPECT_FALSE(Admit(Job(5, "b", 1))) << "and nothing has to make room: the first has begun";
-  EXPECT_TRUE(scheduler().Cancel(1));
-  EXPECT_EQ(scheduler().queued_tokens(), 40);
-}
-
 TEST_F(SchedulerTest, AForwardThatComputesMoreThanEstimatedIsCharged) {
   Admit(Job(1, "a", 10));
   Admit(Job(2, "a", 10));
@@ -526,67 +415,6 @@ TEST_F(SchedulerTest, AJobThatTurnsOutToRunInPartsYieldsAndSharesNoMore) {
   EXPECT_EQ(shared.size_tokens, 30) << "the parts of the first are not in the batch";
 }
 
-TEST_F(SchedulerTest, AJobLargerThanTheTokenLimitMayDisplaceTheOnlyOneThatWaits) {
-  options_.max_queued_tokens = 100;
-  JobRequest low = Job(1, "a", 50);
-  low.priority = Priority::kLow;
-  Admit(low);
-  EXPECT_EQ(scheduler().Admit(Job(2, "a", 500), now_).displaced, JobId{1});
-  EXPECT_EQ(scheduler().queued_tokens(), 500);
-  // With another beside the victim it does not fit, and nobody loses a place.
-  scheduler_ = nullptr;
-  Admit(low);
-  Admit(Job(3, "a", 10));
-  const Scheduler::Admission admission = scheduler().Admit(Job(4, "a", 91), now_);
-  EXPECT_EQ(admission.refusal, Refusal::kQueuedTokens);
-  EXPECT_EQ(admission.displaced, std::nullopt);
-  EXPECT_EQ(scheduler().Admit(Job(5, "a", 90), now_).displaced, JobId{1});
-}
-
-TEST_F(SchedulerTest, RetryDelaysFollowTheDrainRate) {
-  options_.max_queued_requests = 10;
-  for (JobId id = 1; id <= 10; ++id) {
-    Admit(Job(id, "a", 100));
-  }
-  EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(100'000))
-      << "nothing is known yet";
-  Record(1, std::chrono::hours(1));
-  EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(100'000))
-      << "small forwards say nothing about large ones";
-  Record(100, std::chrono::milliseconds(50));
-  EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(250'000))
-      << "half of 1,000 tokens at 2,000 a second";
-  Record(100, std::chrono::hours(1), 100);
-  EXPECT_EQ(scheduler().Admit(Job(11, "a", 1), now_).retry_delay, microseconds(5'000'000));
-}
-
-TEST_F(SchedulerTest, ForecastsFollowRecentForwards) {
-  using Seconds = std::chrono::duration<double>;
-  EXPECT_EQ(scheduler().Forecast(1), Seconds::max()) << "nothing is known yet";
-  Record(100, std::chrono::milliseconds(50), 1);
-  EXPECT_DOUBLE_EQ(scheduler().Forecast(300).count(), 0.150);
-  Record(100, std::chrono::milliseconds(10), 200);
-  EXPECT_NEAR(scheduler().Forecast(300).count(), 0.030, 0.001) << "the past fades";
-}
-
-TEST_F(SchedulerTest, ADeadlineThatCannotBeMetIsRefused) {
-  Record(100, std::chrono::milliseconds(100));
-  JobRequest hurried = Job(1, "a", 100);
-  hurried.deadline = now_ + std::chrono::milliseconds(1);
-  EXPECT_TRUE(Admit(hurried)) << "nothing is ahead: it may try";
-  for (JobId id = 2; id <= 9; ++id) {
-    Admit(Job(id, "a", 100));
-  }
-  JobRequest late = Job(20, "a", 90);
-  late.deadline = now_ + std::chrono::milliseconds(1'300);
-  EXPECT_EQ(scheduler().Admit(late, now_).refusal, Refusal::kDeadline) << "990 ms of 1,300 x 0.75";
-  late.deadline = now_ + std::chrono::milliseconds(1'400);
-  EXPECT_TRUE(Admit(late));
-  JobRequest other = Job(21, "b", 10);
-  other.deadline = now_ + std::chrono::milliseconds(100);
-  EXPECT_TRUE(Admit(other)) << "another client does not wait for the backlog of the first";
-}
-
 TEST_F(SchedulerTest, ABatchWindowBeyondTheClockHoldsABatchUntilItIsFull) {
   options_.batch_window = absl::InfiniteDuration();
   EXPECT_TRUE(Admit(Job(1, "a", 60, "shared")));
@@ -606,83 +434,6 @@ TEST_F(SchedulerTest, PatienceBeyondTheClockNeverEnds) {
     EXPECT_TRUE(Admit(Job(id, "a", 10)));
   }
   EXPECT_THAT(RunAll(), ElementsAre(2, 3, 4, 1));
-}
-
-TEST_F(SchedulerTest, DeadlinesAtTheEndsOfTheClockAreNeitherMixedUpNorHopeless) {
-  Record(100, std::chrono::milliseconds(100));
-  EXPECT_TRUE(Admit(Job(1, "a", 100)));
-  JobRequest far = Job(2, "a", 100);
-  far.deadline = TimePoint::max() - std::chrono::nanoseconds(1);
-  EXPECT_TRUE(Admit(far));
-  JobRequest past = Job(3, "a", 100);
-  past.deadline = TimePoint::min();
-  EXPECT_EQ(scheduler().Admit(past, now_).refusal, Refusal::kDeadline);
-  EXPECT_THAT(scheduler().Expire(now_), IsEmpty());
-}
-
-TEST_F(SchedulerTest, NoDeadlineIsRefusedOnEvidenceOfAnotherSizeOrTooLittleOfIt) {
-  options_.max_batch_tokens = 10'000;
-  const auto refuses = [this](JobId id) {
-    JobRequest late = Job(id, "a", 1'000);
-    late.deadline = now_ + std::chrono::milliseconds(10);
-    return !Admit(late);
-  };
-  for (JobId id = 1; id <= 9; ++id) {
-    Admit(Job(id, "a", 1'000));
-  }
-  Record(10, std::chrono::milliseconds(100), 500);
-  EXPECT_FALSE(refuses(101)) << "small forwards cost more a token";
-  Record(8'000, std::chrono::milliseconds(5'000), 500);
-  EXPECT_FALSE(refuses(102)) << "eight times as large";
-  Record(1'000, std::chrono::milliseconds(100), DrainRates::kMinSamples - 1);
-  EXPECT_FALSE(refuses(103)) << "too few";
-  Record(1'000, std::chrono::milliseconds(100), 1);
-  EXPECT_TRUE(refuses(104));
-  Record(10, std::chrono::milliseconds(1), DrainRates::kStaleAfterForwards);
-  EXPECT_FALSE(refuses(105)) << "nothing was seen of this size for long";
-}
-
-TEST_F(SchedulerTest, MeasuredCostsAreEvidenceBeforeTheFirstForward) {
-  const auto job = [](JobId id) {
-    JobRequest request = Job(id, "a", 100);
-    request.forecast_nanos = 50'000'000;
-    return request;
-  };
-  for (JobId id = 1; id <= 9; ++id) {
-    Admit(job(id));
-  }
-  JobRequest late = job(20);
-  late.deadline = now_ + std::chrono::milliseconds(660);
-  EXPECT_EQ(scheduler().Admit(late, now_).refusal, Refusal::kDeadline) << "500 ms of 660 x 0.75";
-  late.deadline = now_ + std::chrono::milliseconds(670);
-  EXPECT_TRUE(Admit(late));
-  Record(100, std::chrono::milliseconds(1));
-  late.id = 21;
-  late.deadline = now_ + std::chrono::milliseconds(20);
-  EXPECT_TRUE(Admit(late)) << "what was seen counts more than what was forecast";
-}
-
-// Shared forwards have the size of all that waits together.
-TEST_F(SchedulerTest, SmallJobsThatRunTogetherAreNotJudgedByOneThatRanAlone) {
-  options_.max_batch_tokens = 10'000;
-  Record(10, std::chrono::milliseconds(10), 100);
-  const auto refuses = [this](JobId id, const std::string& key) {
-    JobRequest job = Job(id, "a", 10, key);
-    job.deadline = now_ + std::chrono::milliseconds(500);
-    return !Admit(job);
-  };
-  for (JobId id = 1; id <= 100; ++id) {
-    EXPECT_FALSE(refuses(id, "key")) << id;
-  }
-  EXPECT_FALSE(refuses(201, "key"));
-  // Each alone, they take a second.
-  scheduler_ = nullptr;
-  Record(10, std::chrono::milliseconds(10), 100);
-  JobId refused = 0;
-  for (JobId id = 1; id <= 100 && refused == 0; ++id) {
-    refused = refuses(id, "") ? id : 0;
-  }
-  EXPECT_EQ(refused, 38) << "37 x 10 ms fit 500 ms x 0.75";
 }
 
 TEST_F(SchedulerTest, WhatNobodyWaitsForIsNotTaken) {

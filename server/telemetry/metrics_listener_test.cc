@@ -2,7 +2,6 @@
 #include "server/telemetry/metrics_listener.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -18,10 +17,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/loopback_socket.h"
 
 namespace canopy::server {
 namespace {
@@ -33,17 +32,8 @@ using ::testing::StartsWith;
 // A client's end of a connection.
 class Peer {
  public:
-  explicit Peer(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    int port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-    const timeval patience{20, 0};
-    EXPECT_EQ(setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
-  }
+  explicit Peer(const std::string& address)
+      : fd_(testing::ConnectTo(address, std::chrono::seconds(20))) {}
   ~Peer() { close(fd_); }
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;

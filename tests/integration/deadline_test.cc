@@ -1,12 +1,12 @@
 // What a client says of its deadline in `grpc-timeout`, from a nanosecond to the longest that the
 // header can carry, and what a server makes of it. gRPC's own client in C++ never sends more than
 // 27000H: the client here writes the header itself.
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tests/integration/test_server.h"
+#include "tests/testing/loopback_socket.h"
 
 namespace canopy::testing {
 namespace {
@@ -96,17 +97,8 @@ struct RawAnswer {
 
 class RawClient {
  public:
-  explicit RawClient(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    int port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-    const timeval patience{60, 0};
-    EXPECT_EQ(setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
-  }
+  explicit RawClient(const std::string& address)
+      : fd_(testing::ConnectTo(address, std::chrono::seconds(60))) {}
   ~RawClient() { close(fd_); }
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <map>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/integration/small_requests.h"
 #include "tests/integration/test_server.h"
 
 namespace canopy::testing {
@@ -21,28 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Code = grpc::StatusCode;
 
-constexpr char kScore[] = "/canopy.v1.Scorer/Score";
 constexpr char kExplain[] = "/canopy.v1.Scorer/Explain";
-
-// Small limits, so that requests that break them are small.
-server::ServerOptions SmallLimits() {
-  server::ServerOptions options = FakeServerOptions();
-  options.calls.request.max_questions = 4;
-  options.calls.request.max_candidates = 4;
-  options.calls.request.max_paths = 8;
-  options.calls.request.max_tokens = 3'000;
-  options.calls.request.max_mask_bytes = 1'000;
-  options.connections.max_request_bytes = 100'000;
-  return options;
-}
-
-// Two questions, of two and one candidates.
-v1::ScoreRequest ValidRequest() {
-  v1::ScoreRequest request;
-  AddQuestion(&request, {1, 2}, {{3}, {4}});
-  AddQuestion(&request, {5}, {{6}});
-  return request;
-}
 
 struct ErrorCase {
   std::string name;
@@ -537,31 +515,6 @@ TEST_F(ErrorTableTest, UnknownModelsAreNamedInResourceInfo) {
   EXPECT_EQ(server_.stub().GetModel(&context, get, &model).error_code(), Code::NOT_FOUND);
 }
 
-TEST_F(ErrorTableTest, BytesThatAreNotARequestNameTheField) {
-  const std::pair<std::string, std::string> cases[] = {
-      {"\x0a", "ScoreRequest"},                                      // cut off
-      {"\xff\xff\xff", "ScoreRequest"},                              // no tag
-      {"\x0a\x02\xc3\x28", "request_id"},                            // invalid UTF-8
-      {std::string("\x1a\x00\x1a\x02\x12\x05", 6), "questions[1]"},  // prefix beyond its question
-      {"\x22\x01\x08", "outputs"},                                   // cut-off bool
-      {"\x2a\x01\x0b", "routing"},                                   // group that never ends
-      {std::string(101, '\x7b') + std::string(101, '\x7c'), "ScoreRequest"},
-      {"GET / HTTP/1.1\r\n\r\n", "ScoreRequest"},
-  };
-  for (const auto& [bytes, field] : cases) {
-    SCOPED_TRACE(::testing::PrintToString(bytes));
-    const grpc::Status status = Send(kScore, bytes);
-    EXPECT_EQ(status.error_code(), Code::INVALID_ARGUMENT) << status.error_message();
-    const auto bad_request = FindDetail<google::rpc::BadRequest>(status);
-    ASSERT_NE(bad_request, nullptr);
-    EXPECT_EQ(bad_request->field_violations(0).field(), field);
-  }
-  EXPECT_EQ(Send(kExplain, "\x0a\x05").error_code(), Code::INVALID_ARGUMENT);
-  for (const char* name : {"\x0a\x05", "\x0a\x01\xff"}) {
-    EXPECT_EQ(Send("/canopy.v1.Scorer/GetModel", name).error_code(), Code::INVALID_ARGUMENT);
-  }
-}
-
 TEST_F(ErrorTableTest, ExplainRefusesWhatItCannotBound) {
   v1::ExplainRequest request;
   *request.mutable_request() = ValidRequest();
@@ -575,56 +528,6 @@ TEST_F(ErrorTableTest, ExplainRefusesWhatItCannotBound) {
   request.clear_max_svg_segments();
   EXPECT_EQ(Send(kExplain, request.SerializeAsString() + once).error_code(),
             Code::INVALID_ARGUMENT);
-}
-
-TEST_F(ErrorTableTest, OversizeIsRefusedByGrpcWithoutRetryInfo) {
-  v1::ScoreRequest request = ValidRequest();
-  request.set_request_id(std::string(100'001, 'x'));
-  v1::ScoreResponse response;
-  const grpc::Status status = server_.Score(request, &response);
-  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(FindDetail<google::rpc::RetryInfo>(status), nullptr);
-}
-
-TEST_F(ErrorTableTest, CompressedRequestsAreRefused) {
-  grpc::ClientContext context;
-  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
-  std::string response;
-  v1::ScoreRequest request = ValidRequest();
-  // Compressible, so that gRPC does compress it.
-  request.set_request_id(std::string(50'000, 'x'));
-  EXPECT_EQ(server_.Call(kScore, request.SerializeAsString(), &response, &context).error_code(),
-            Code::UNIMPLEMENTED);
-}
-
-// Whatever the bytes, they are answered or refused by one of the contract's codes.
-TEST_F(ErrorTableTest, DamagedRequestsNeverLookLikeOurBugs) {
-  constexpr uint32_t kSeed = 41;
-  std::mt19937 random(kSeed);
-  v1::ScoreRequest valid = ValidRequest();
-  WithRaw64(Int64Bytes({4, 5}))(&valid);
-  valid.mutable_outputs()->set_vectors(true);
-  valid.mutable_routing()->set_backend(v1::BACKEND_DENSE);
-  std::map<Code, int> codes;
-  for (int round = 0; round < 2'000; ++round) {
-    SCOPED_TRACE(absl::StrCat("seed ", kSeed, ", round ", round));
-    std::string bytes = valid.SerializeAsString();
-    for (uint32_t i = 0; i <= random() % 4; ++i) {
-      bytes[random() % bytes.size()] = static_cast<char>(random());
-    }
-    const Code code = Send(round % 2 == 0 ? kScore : kExplain, bytes).error_code();
-    EXPECT_TRUE(code == Code::OK || code == Code::INVALID_ARGUMENT || code == Code::NOT_FOUND ||
-                code == Code::UNIMPLEMENTED || code == Code::FAILED_PRECONDITION)
-        << code;
-    ++codes[code];
-  }
-  EXPECT_GT(codes[Code::OK], 10);
-  EXPECT_GT(codes[Code::INVALID_ARGUMENT], 500);
-}
-
-TEST_F(ErrorTableTest, UnknownMethodsAreUnimplemented) {
-  EXPECT_EQ(Send("/canopy.v1.Admin/LoadWeights", "").error_code(), Code::UNIMPLEMENTED);
-  EXPECT_EQ(Send("/canopy.v1.Scorer/Nothing", "").error_code(), Code::UNIMPLEMENTED);
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "core/tree/route_costs.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -35,7 +35,9 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadFakeWeights(
   std::ifstream file(folder + "/weights");
   file >> info.fingerprint >> fault;
   CANOPY_RETURN_IF_ERROR(replacement.run_on_device("long", [] {
-    absl::SleepFor(absl::Milliseconds(1));
+    const Stopwatch working;
+    while (working.ElapsedMs() < 1) {
+    }
     return absl::OkStatus();
   }));
   CANOPY_RETURN_IF_ERROR(replacement.run_on_device("short", [] { return absl::OkStatus(); }));

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "base/mutex.h"
 #include "client/load/traffic/testing/hash_scorer.h"
+#include "client/load/traffic/testing/run_to_end.h"
 #include "client/testing/fake_scorer.h"
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
@@ -28,8 +29,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
-
-constexpr absl::Duration kForever = absl::Hours(1);
 
 grpc::Status Answer(grpc::ServerContext* /*context*/, const v1::ScoreRequest& request,
                     v1::ScoreResponse* response) {
@@ -66,15 +65,7 @@ class LoadDriverTest : public ::testing::Test {
     options_.latency_goal = kForever;
   }
 
-  LoadResult Run() {
-    LoadDriver driver(options_, &pool_);
-    driver.Start();
-    EXPECT_TRUE(driver.WaitUntilDone(kForever));
-    interval_ = driver.TakeInterval();
-    LoadResult result = driver.Finish();
-    EXPECT_TRUE(result.CheckTotals().ok()) << result.CheckTotals();
-    return result;
-  }
+  LoadResult Run() { return RunToEnd(options_, &pool_, &interval_); }
 
   FakeScorer server_;
   DriverOptions options_;

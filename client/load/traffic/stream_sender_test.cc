@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "client/load/traffic/load_driver.h"
 #include "client/load/traffic/testing/hash_scorer.h"
+#include "client/load/traffic/testing/run_to_end.h"
 #include "client/testing/fake_scorer.h"
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
@@ -26,8 +27,6 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
 using Stream = FakeScorer::Stream;
-
-constexpr absl::Duration kForever = absl::Hours(1);
 
 grpc::Status Answer(grpc::ServerContext* /*context*/, const v1::ScoreRequest& request,
                     v1::ScoreResponse* response) {
@@ -57,14 +56,7 @@ class StreamSenderTest : public ::testing::Test {
     options_.verify = true;
   }
 
-  LoadResult Run() {
-    LoadDriver driver(options_, &pool_);
-    driver.Start();
-    EXPECT_TRUE(driver.WaitUntilDone(kForever));
-    LoadResult result = driver.Finish();
-    EXPECT_TRUE(result.CheckTotals().ok()) << result.CheckTotals();
-    return result;
-  }
+  LoadResult Run() { return RunToEnd(options_, &pool_); }
 
   FakeScorer server_;
   DriverOptions options_;

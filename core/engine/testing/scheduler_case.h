@@ -1,0 +1,79 @@
+// A scheduler and a clock for tests of what it admits and what it runs.
+#ifndef CORE_ENGINE_TESTING_SCHEDULER_CASE_H_
+#define CORE_ENGINE_TESTING_SCHEDULER_CASE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/scheduler.h"
+#include "gtest/gtest.h"
+
+namespace canopy {
+
+inline constexpr TimePoint kStart{std::chrono::seconds(100)};
+
+inline JobRequest Job(JobId id, const std::string& client, int64_t tokens,
+                      const std::string& share_key = "") {
+  JobRequest request;
+  request.id = id;
+  request.client = client;
+  request.share_key = share_key;
+  request.tokens = tokens;
+  return request;
+}
+
+class SchedulerCase : public ::testing::Test {
+ protected:
+  SchedulerCase() {
+    options_.max_batch_tokens = 100;
+    options_.max_queued_requests = 1'000;
+  }
+
+  Scheduler& scheduler() {
+    if (scheduler_ == nullptr) {
+      scheduler_ = std::make_unique<Scheduler>(options_);
+    }
+    return *scheduler_;
+  }
+
+  // As many forwards of one size as make evidence.
+  void Record(int64_t tokens, std::chrono::duration<double> duration,
+              int64_t forwards = DrainRates::kMinSamples) {
+    Turn turn;
+    turn.tokens = turn.size_tokens = tokens;
+    for (int64_t i = 0; i < forwards; ++i) {
+      scheduler().RecordForward(turn, duration);
+    }
+  }
+
+  bool Admit(const JobRequest& request) {
+    return !scheduler().Admit(request, now_).refusal.has_value();
+  }
+
+  std::vector<JobId> Take() {
+    const std::optional<Turn> turn = scheduler().Take(now_);
+    return turn.has_value() ? turn->jobs : std::vector<JobId>{};
+  }
+
+  // Takes and launches until nothing waits; the job that led each turn.
+  std::vector<JobId> RunAll() {
+    std::vector<JobId> order;
+    while (const std::optional<Turn> turn = scheduler().Take(now_)) {
+      order.push_back(turn->jobs.front());
+      scheduler().Launch(*turn);
+    }
+    return order;
+  }
+
+  Scheduler::Options options_;
+  std::unique_ptr<Scheduler> scheduler_;
+  TimePoint now_ = kStart;
+};
+
+}  // namespace canopy
+
+#endif  // CORE_ENGINE_TESTING_SCHEDULER_CASE_H_
