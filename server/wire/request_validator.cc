@@ -105,12 +105,11 @@ OutputSelection SelectOutputs(const OutputsFields& outputs, const ModelInfo& mod
   selection.temperature = outputs.temperature.value_or(1);
   for (const OutputSpec& spec : kOutputs) {
     if (outputs.asks(spec.output)) {
-      int64_t amount = outputs.amount(spec.output);
-      if (spec.count != nullptr) {
-        // A smaller vocabulary has no more tokens to list.
-        amount = std::min(amount, model.vocab_size);
-      }
-      Ask(spec.computed, static_cast<int32_t>(amount), &selection);
+      // A smaller vocabulary has no more tokens to list. It has one at least, since a token was
+      // sent.
+      Ask(spec.computed,
+          static_cast<int32_t>(std::min<int64_t>(outputs.amount(spec.output), model.vocab_size)),
+          &selection);
     }
   }
   if (AskedOutputs(selection) == 0) {

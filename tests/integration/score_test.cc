@@ -297,6 +297,10 @@ TEST(ScoreTest, ModelsAreDescribed) {
   EXPECT_EQ(models.models(6).default_policy(), v1::POLICY_MEASURED);
   EXPECT_THAT(first.limits(), ::testing::Contains(Pair("max_paths", 65'536)));
   EXPECT_THAT(first.limits(), ::testing::Contains(Pair("max_batch_tokens", 16'384)));
+  // The number of threads that there are, not the 0 that asks for as many as there are cores.
+  EXPECT_THAT(first.limits(),
+              ::testing::Contains(
+                  Pair("encode_threads", ::testing::AllOf(::testing::Ge(2U), ::testing::Le(4U)))));
   EXPECT_NE(first.build(), "");
   EXPECT_THAT(models.models(2).heads(), ElementsAre("vectors"));
   EXPECT_THAT(models.models(5).heads(), ElementsAre("vectors", "reward", "logprobs", "values"));
