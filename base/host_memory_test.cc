@@ -13,7 +13,7 @@ namespace {
 // A folder that stands for the root of a machine.
 class HostMemoryTest : public ::testing::Test {
  protected:
-  HostMemoryTest() : root_(testing::TempDir() + "/host_memory_XXXXXX") {
+  HostMemoryTest() : root_(::testing::TempDir() + "/host_memory_XXXXXX") {
     EXPECT_NE(mkdtemp(root_.data()), nullptr);
   }
   ~HostMemoryTest() override { std::filesystem::remove_all(root_); }

@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "base/status_details.h"
 
-namespace canopy::server {
+namespace canopy {
 namespace {
 
 // Of the limit: the rest is for gRPC's buffers, what pledges leave out, and the kernel's own.
@@ -74,4 +74,4 @@ MemoryStats MemoryBudget::stats() {
   return {use_, pledged_bytes_, refused_};
 }
 
-}  // namespace canopy::server
+}  // namespace canopy

@@ -14,7 +14,7 @@
 #include "base/memory_use.h"
 #include "base/mutex.h"
 
-namespace canopy::server {
+namespace canopy {
 
 // What it counts, for metrics.
 struct MemoryStats {
@@ -66,6 +66,6 @@ class MemoryBudget {
   std::chrono::steady_clock::time_point stale_at_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace canopy::server
+}  // namespace canopy
 
 #endif  // BASE_MEMORY_BUDGET_H_

@@ -9,7 +9,7 @@
 #include "base/status_details.h"
 #include "gtest/gtest.h"
 
-namespace canopy::server {
+namespace canopy {
 namespace {
 
 TEST(MemoryBudgetTest, PledgesAreBounded) {
@@ -93,4 +93,4 @@ TEST(MemoryBudgetTest, WithoutALimitOnlyPledgesCount) {
 }
 
 }  // namespace
-}  // namespace canopy::server
+}  // namespace canopy

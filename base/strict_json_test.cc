@@ -10,7 +10,7 @@ namespace canopy {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr JsonLimits kSmall{/*max_bytes=*/1000, /*max_depth=*/3, /*max_values=*/10};
 

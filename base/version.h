@@ -2,10 +2,10 @@
 #ifndef BASE_VERSION_H_
 #define BASE_VERSION_H_
 
-namespace canopy::server {
+namespace canopy {
 
 inline constexpr char kVersion[] = "0.1.0";
 
-}  // namespace canopy::server
+}  // namespace canopy
 
 #endif  // BASE_VERSION_H_

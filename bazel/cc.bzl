@@ -96,10 +96,10 @@ def canopy_cc_test(name, srcs, alone = [], copts = [], deps = [], size = "small"
             "//bazel:sanitized": _units(name, srcs, alone, isolate = True),
             "//conditions:default": srcs,
         }),
-        copts = _STRICT + copts,
+        copts = _STRICT + ["-include", "base/testing/namespace.h"] + copts,
         size = size,
         linkstatic = True,
-        deps = deps + ["//third_party:gtest_main"],
+        deps = deps + ["//base/testing:namespace", "//third_party:gtest_main"],
         **kwargs
     )
 

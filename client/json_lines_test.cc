@@ -59,7 +59,7 @@ TEST(ParseStrictJsonTest, RefusesWhatIsNotJson) {
 TEST(ParseStrictJsonTest, RefusesBytesThatAreNotUtf8) {
   for (const char* text : {"\"\xff\"", "\"\xc3\x28\"", "\"\xed\xa0\x80\"", "\"\xc0\xaf\"",
                            "\"\xf8\x88\x80\x80\x80\"", "\"\\ud800\"", "{\"\xfe\": 1}"}) {
-    EXPECT_THAT(ProblemOf(text), HasSubstr(": not JSON")) << testing::PrintToString(text);
+    EXPECT_THAT(ProblemOf(text), HasSubstr(": not JSON")) << ::testing::PrintToString(text);
   }
   EXPECT_THAT(ProblemOf("\xef\xbb\xbf{}"), HasSubstr("byte order mark"));
 }

@@ -13,8 +13,8 @@
 namespace canopy {
 namespace {
 
-using testing::ElementsAre;
-using testing::Pair;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 // The names of the members that VisitFields reports either way.
 struct NameCollector {

@@ -13,9 +13,9 @@
 namespace canopy {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr char kTransformer[] =
     R"({"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"})";

@@ -19,7 +19,7 @@
 namespace canopy {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int64_t kMaxBytes = 1'000;
 

@@ -25,7 +25,7 @@ namespace canopy {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr char kFile[] = "model.safetensors";
 

@@ -18,7 +18,7 @@ namespace canopy {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // As transformers 5 writes it.
 constexpr char kTransformers5[] = R"({

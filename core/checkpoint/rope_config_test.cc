@@ -15,7 +15,7 @@ namespace canopy {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Of a model of 512 positions, without a default theta.
 absl::StatusOr<RopeConfig> Read(const std::string& config) {

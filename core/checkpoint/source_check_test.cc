@@ -15,8 +15,8 @@
 namespace canopy {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kPointer[] =
     "version https://git-lfs.github.com/spec/v1\noid sha256:4f689c87\nsize 4121816\n";

@@ -129,7 +129,7 @@ TEST(SyntheticTest, RefusesMoreThanTheLimitBeforeAllocating) {
   huge.hidden_size = 1 << 17;
   const auto refused = MakeSyntheticWeights(huge);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(refused.status().message(), testing::HasSubstr("exceed 40000000000"));
+  EXPECT_THAT(refused.status().message(), ::testing::HasSubstr("exceed 40000000000"));
   const int64_t bytes = 4 * CountParameters(SmallConfig());
   EXPECT_TRUE(MakeSyntheticWeights(SmallConfig(), 0, bytes).ok());
   EXPECT_FALSE(MakeSyntheticWeights(SmallConfig(), 0, bytes - 1).ok());

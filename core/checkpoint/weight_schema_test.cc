@@ -15,7 +15,7 @@
 namespace canopy {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ModelConfig TinyConfig(ModelHead head) {
   ModelConfig config;
@@ -262,7 +262,7 @@ TEST(WeightSchemaTest, IgnoresAndReportsTensorsThatNothingReads) {
   const auto base = MatchWeights(SourceOf(stored), BiasConfig(ModelHead::kNone));
   ASSERT_TRUE(base.ok()) << base.status();
   EXPECT_EQ(base->tensors.size(), stored.size() - 2);
-  EXPECT_THAT(base->ignored, testing::ElementsAre("2 tensors rotary_emb.inv_freq"));
+  EXPECT_THAT(base->ignored, ::testing::ElementsAre("2 tensors rotary_emb.inv_freq"));
   stored.back().name = "model.layers.0.self_attn.rotary_emb.cos";
   EXPECT_THAT(MatchError(stored, BiasConfig(ModelHead::kNone)), HasSubstr("1 unexpected: model."));
 
@@ -276,7 +276,7 @@ TEST(WeightSchemaTest, IgnoresAndReportsTensorsThatNothingReads) {
   ASSERT_TRUE(reward.ok()) << reward.status();
   EXPECT_EQ(reward->Find("lm_head.weight"), nullptr);
   EXPECT_THAT(reward->ignored,
-              testing::ElementsAre("lm_head.weight of a Qwen3ForSequenceClassification"));
+              ::testing::ElementsAre("lm_head.weight of a Qwen3ForSequenceClassification"));
 }
 
 TEST(WeightSchemaTest, BiasFollowsTheConfiguration) {
@@ -406,7 +406,7 @@ TEST(WeightSchemaTest, ShowsAtMostEightNames) {
   EXPECT_THAT(error, HasSubstr("30 missing: layers.1.input_layernorm.weight, "));
   EXPECT_THAT(error, HasSubstr("9 unexpected: z\\n0, z\\n1, z\\n2, z\\n3, z\\n4, z\\n5, z\\n6, "
                                "z\\n7, ..."));
-  EXPECT_THAT(error, testing::Not(HasSubstr("layers.2")));
+  EXPECT_THAT(error, ::testing::Not(HasSubstr("layers.2")));
 }
 
 TEST(WeightSchemaTest, SparseLayersHaveARouterAndExperts) {
@@ -472,9 +472,9 @@ TEST(WeightSchemaTest, SplitsExpertsThatAreStoredInOneTensor) {
 
   stored.back().shape = {3, 8, 16};
   EXPECT_THAT(MatchError(stored, config),
-              testing::AllOf(HasSubstr("1 of the wrong shape: model.layers.0.mlp.experts.down_proj "
+              ::testing::AllOf(HasSubstr("1 of the wrong shape: model.layers.0.mlp.experts.down_proj "
                                        "[3, 8, 16] instead of [3, 16, 8]"),
-                             testing::Not(HasSubstr("missing"))));
+                             ::testing::Not(HasSubstr("missing"))));
   stored.pop_back();
   EXPECT_THAT(MatchError(stored, config), HasSubstr("missing: model.layers.0.mlp.experts.0"));
 }

@@ -20,7 +20,7 @@ TEST(WeightSourceTest, ListsInNameOrderAndFindsByName) {
     names.push_back(tensor.name);
     EXPECT_EQ(source->Find(tensor.name), &tensor);
   }
-  EXPECT_THAT(names, testing::ElementsAre("a", "b.weight", "none", "scalar"));
+  EXPECT_THAT(names, ::testing::ElementsAre("a", "b.weight", "none", "scalar"));
   EXPECT_EQ(source->total_bytes(), 38);
   for (const char* absent : {"", "b", "b.weight2", "z"}) {
     EXPECT_EQ(source->Find(absent), nullptr);
@@ -32,7 +32,7 @@ TEST(WeightSourceTest, RefusesTwoTensorsOfOneName) {
   tensors[3].name = "a";
   const auto source = WeightSource::Create(tensors, nullptr);
   EXPECT_EQ(source.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(source.status().message(), testing::HasSubstr("tensor a is stored twice"));
+  EXPECT_THAT(source.status().message(), ::testing::HasSubstr("tensor a is stored twice"));
 }
 
 TEST(WeightSourceTest, CopiesKeepTheOwnerAlive) {

@@ -8,7 +8,7 @@
 namespace canopy::kernels::check {
 namespace {
 
-class KernelsGpuTest : public testing::Test {
+class KernelsGpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const cudaError_t error = Init(&device_);

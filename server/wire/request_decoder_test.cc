@@ -521,7 +521,7 @@ TEST(RequestDecoderTest, ReadsUnusualBytesAsProtobufDoes) {
        Outcome::kMalformed},
   };
   for (const auto& [bytes, outcome] : cases) {
-    SCOPED_TRACE(testing::PrintToString(bytes));
+    SCOPED_TRACE(::testing::PrintToString(bytes));
     EXPECT_EQ(CompareWithProtobuf(bytes), outcome);
   }
 }

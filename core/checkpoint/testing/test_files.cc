@@ -11,7 +11,7 @@
 
 namespace canopy {
 
-TemporaryFolder::TemporaryFolder() : path_(testing::TempDir() + "/canopy_model_XXXXXX") {
+TemporaryFolder::TemporaryFolder() : path_(::testing::TempDir() + "/canopy_model_XXXXXX") {
   EXPECT_NE(mkdtemp(path_.data()), nullptr);
 }
 
