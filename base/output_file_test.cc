@@ -56,8 +56,8 @@ TEST_F(OutputFileTest, WhatCannotBeWrittenIsKnownBeforeThereIsATextAndNothingIsM
   EXPECT_TRUE(Names().empty());
 }
 
+// A limit on the file size acts like a full disk: a part is written, then writing fails.
 TEST_F(OutputFileTest, AFullDiskLeavesTheOldReportAndNoPart) {
-  // A limit on the file size acts like a full disk: a part is written, then writing fails.
   const std::string path = Join("report");
   ASSERT_TRUE(WriteOutputFile(path, "old").ok());
   const pid_t child = fork();

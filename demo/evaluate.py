@@ -1,7 +1,7 @@
 """Measures how often a model ranks the right answer of held-out questions first.
 
 Loads the stored weights and computes in float32. Every path is scored by itself with the
-classification model of transformers, so nothing is shared as in the packed rows of training.
+classification model of transformers. Unlike the packed rows of training, paths share nothing.
 """
 
 import argparse

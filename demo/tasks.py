@@ -42,7 +42,7 @@ class Question:
 
     @property
     def prefix(self) -> list[int]:
-        """The bytes that all candidates of this question share."""
+        """Returns the bytes that all candidates of this question share."""
         return list(self.prompt.encode())
 
 

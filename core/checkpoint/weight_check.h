@@ -1,5 +1,4 @@
 // Checks weights before they are used: their memory, and that all values are finite.
-// numbers.
 #ifndef CORE_CHECKPOINT_WEIGHT_CHECK_H_
 #define CORE_CHECKPOINT_WEIGHT_CHECK_H_
 

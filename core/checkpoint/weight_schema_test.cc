@@ -228,7 +228,7 @@ TEST(WeightSchemaTest, TheComparisonOfATiedHeadEndsWhenNobodyWantsIt) {
   }
 }
 
-// transformers uses whichever of the two tensors is stored for both.
+// If only one of the two tensors is stored, transformers uses it for both.
 TEST(WeightSchemaTest, TiedHeadMayStandInPlaceOfTheEmbedding) {
   ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
   config.tie_word_embeddings = true;

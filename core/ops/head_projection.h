@@ -11,8 +11,8 @@ namespace canopy {
 struct HeadProjection {
   at::Tensor weight;   // [(Q + 2K) x D, H]: query heads, then key heads, then value heads
   at::Tensor bias;     // [(Q + 2K) x D]; undefined if the model has none
-  at::Tensor qk_norm;  // [Q + K, D]: each query and key head's copy of the weight of its RMS norm;
-                       // undefined if heads are not normed
+  at::Tensor qk_norm;  // [Q + K, D]: the RMS norm weight of each query and key head;
+                       // undefined if the model has none
 };
 
 }  // namespace canopy

@@ -13,10 +13,10 @@ namespace canopy {
 using TensorsFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
 // Returns function(inputs) and keeps only the inputs. The backward pass calls `function` again,
-// with the current autocast settings and the current state of LibTorch's generator for the inputs'
-// device. `function` must therefore own what it refers to and depend on nothing else. Inputs may be
-// undefined tensors; results must be defined. Parameters get gradients only if they are among
-// `inputs`. Throws LibTorch's errors.
+// with the autocast settings and the state of LibTorch's generator that this call saved. `function`
+// must therefore own what it refers to and depend on nothing else. Inputs may be undefined tensors;
+// results must be defined. Parameters get gradients only if they are among `inputs`. Throws
+// LibTorch's errors.
 std::vector<at::Tensor> RecomputeInBackward(TensorsFunction function,
                                             const std::vector<at::Tensor>& inputs);
 

@@ -2,7 +2,6 @@
 // of the logits and the most likely tokens from hidden states. Logits are stored for one chunk of
 // rows at a time, whatever the size of the batch, and our kernels read them in one pass. On Hopper
 // they are not stored at all, unless tokens are compared with each other.
-// compared, they never leave the product's registers.
 #ifndef CORE_SCORING_TOKEN_LOGPROBS_H_
 #define CORE_SCORING_TOKEN_LOGPROBS_H_
 

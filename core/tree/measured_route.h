@@ -35,7 +35,7 @@ struct CandidateInput {
   const Trie& trie;
   PlanCounts counts;  // every count, segments included
   Layout layout = Layout::kPadded;
-  const RouteOptions& options;  // with costs
+  const RouteOptions& options;  // costs must be set
   int64_t max_batch_tokens = 0;
   // The trie in which questions with equal first tokens share nodes (core/tree/shared_forest.h),
   // and all counts of its flat layout. Null if questions do not share nodes.

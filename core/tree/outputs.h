@@ -60,7 +60,7 @@ struct OutputOptions {
 struct OutputSelection : OutputOptions {
   bool vectors = false;
   bool scores = false;
-  // The vectors that ModelRunner::Decide reads. Only the engine asks for them.
+  // The vectors that ModelRunner::Decide reads. Only the engine requests them.
   bool endpoints = false;
 
   // Outputs with a number for each token in scope.
@@ -75,7 +75,7 @@ struct OutputSelection : OutputOptions {
   bool distributions() const;
 };
 
-// Values read from the distributions of scored tokens. A list that was not asked for is empty.
+// Values read from the distributions of scored tokens. A list that was not requested is empty.
 struct TokenOutputs {
   TokenEntries entries;
   std::vector<float> logprobs;      // [entries], log-probability of the token itself
@@ -117,7 +117,7 @@ struct OutputSpec {
   OutputUnit unit;
   // The output that the engine computes for this one: itself, or the output that it derives from.
   Output computed;
-  // The member of OutputSelection that asks for this output. `flag` is set for an output with one
+  // The member of OutputSelection that requests this output. `flag` is set for an output with one
   // number per entry of a list; `count` is set for an output whose caller chooses how many. Both
   // are null if the engine derives this output from another one.
   bool OutputSelection::*flag;
@@ -147,8 +147,7 @@ inline constexpr std::array<OutputSpec, kNumOutputs> kOutputs = {{
 
 constexpr const OutputSpec& SpecOf(Output output) { return kOutputs[static_cast<size_t>(output)]; }
 
-// Returns how much of an output is asked for: 0 = nothing, else how many numbers each entry of its
-// lists has.
+// Returns 0 if the output is not requested, else the number of values per entry of its lists.
 constexpr int32_t AmountOf(const OutputSelection& selection, Output output) {
   const OutputSpec& spec = SpecOf(output);
   return spec.flag != nullptr    ? static_cast<int32_t>(selection.*spec.flag)
@@ -156,7 +155,7 @@ constexpr int32_t AmountOf(const OutputSelection& selection, Output output) {
                                  : 0;
 }
 
-// Asks for an output that the engine computes. A flag is set if `amount` is not 0.
+// Requests an output that the engine computes. If it has a flag, sets the flag to `amount` != 0.
 constexpr void Ask(Output output, int32_t amount, OutputSelection* selection) {
   const OutputSpec& spec = SpecOf(output);
   if (spec.flag != nullptr) {
@@ -166,7 +165,7 @@ constexpr void Ask(Output output, int32_t amount, OutputSelection* selection) {
   }
 }
 
-// The outputs that `selection` asks for.
+// Returns the outputs that `selection` requests.
 constexpr OutputSet AskedOutputs(const OutputSelection& selection) {
   OutputSet asked = 0;
   for (const OutputSpec& spec : kOutputs) {

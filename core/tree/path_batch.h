@@ -20,7 +20,7 @@
 
 namespace canopy {
 
-// A run inside PathBatch::tokens.
+// A range of PathBatch::tokens.
 struct TokenSpan {
   int64_t begin = 0;
   int32_t size = 0;
@@ -40,12 +40,12 @@ struct PathBatch {
     return absl::MakeConstSpan(tokens).subspan(static_cast<size_t>(span.begin),
                                                static_cast<size_t>(span.size));
   }
-  // Length in tokens of path `path`, which belongs to question `question`.
+  // Returns the length in tokens of path `path`, which belongs to question `question`.
   int64_t PathLength(int32_t question, int32_t path) const {
     return int64_t{prefixes[question].size} + suffixes[path].size;
   }
 
-  // Length in tokens of the longest path; 0 without paths.
+  // Returns the length in tokens of the longest path, or 0 if there are no paths.
   int64_t LongestPath() const;
 
   // Appends a question with its paths. Copies the tokens.

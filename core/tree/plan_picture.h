@@ -16,7 +16,7 @@ struct TrieRun {
   int32_t parent = -1;  // index among the question's runs; -1 = a root
   int32_t start_depth = 0;
   int32_t first_node = 0;  // index of a trie node
-  int32_t size = 0;        // nodes
+  int32_t size = 0;        // number of nodes
   std::vector<int32_t>
       candidates;  // indices in the question of the paths that end at the last node
 };

@@ -91,7 +91,7 @@ struct BackendSupport {
   bool fused = false;  // kernels for the model and device
 };
 
-// Returns whether forwards may run on `backend`, which is not kAuto.
+// Returns true if forwards may run on `backend`. Precondition: `backend` is not kAuto.
 bool CanRun(Backend backend, BackendSupport support);
 // Returns kForwardBackends without those that cannot run.
 std::vector<Backend> RunnableBackends(BackendSupport support);
@@ -117,8 +117,8 @@ struct RouteOptions {
   bool tree_supported = true;
   // True if kFused runs on this model and device. Otherwise a request for kFused is refused.
   bool fused_supported = false;
-  // True if questions that begin with the same tokens share them, on kFused and, if kFused is not
-  // supported, on the backend that kMeasured chooses.
+  // True if questions that begin with the same tokens may share them: on kFused and, if kFused is
+  // not supported, on the backend that kMeasured chooses.
   bool share_questions = true;
   // If true, AUTO under kMeasured uses several forwards only if no backend can use a single one.
   bool one_forward = false;

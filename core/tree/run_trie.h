@@ -26,7 +26,7 @@ inline constexpr int32_t kNone = -1;
 
 struct Run {
   int64_t begin = 0;            // position of its tokens in PathBatch::tokens
-  int32_t size = 0;             // tokens; 0 only at a root
+  int32_t size = 0;             // number of tokens; 0 only at a root
   int32_t end = 0;              // position in the suffixes after its last token; 0 at a root
   int32_t token = 0;            // its first token; unset for a root
   int32_t first_child = kNone;  // children in the order in which paths first reached them

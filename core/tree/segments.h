@@ -22,8 +22,8 @@ namespace canopy {
 // slots.
 struct SegmentGroup {
   int32_t start_depth = 0;              // number of ancestors of every chain in the group
-  int32_t rows = 0;                     // chains
-  int32_t query_length = 0;             // longest chain
+  int32_t rows = 0;                     // number of chains
+  int32_t query_length = 0;             // length of the longest chain
   std::vector<int32_t> query_index;     // [rows, query_length]; padding repeats the row's last slot
   std::vector<int32_t> ancestor_index;  // [rows, start_depth], root first
 };

@@ -25,11 +25,11 @@ struct TreePlan {
   Backend backend = Backend::kPath;
   TokenGrid grid;
   std::optional<SegmentPlan> segments;  // kSegmented only
-  std::vector<int32_t> paths;           // paths answered by this plan, as indices of the request
+  std::vector<int32_t> paths;           // [paths] indices of this plan's paths in the request
   std::vector<int32_t> endpoints;       // [paths] flat grid slot of each path's last token
   std::vector<int32_t> prefix_tokens;   // [paths] length of its question's prefix
 
-  // Slots that the device runs, padding included.
+  // Returns the number of slots that the device runs, padding included.
   int64_t computed_tokens() const { return int64_t{grid.rows} * grid.columns; }
 };
 

@@ -19,7 +19,7 @@ struct OperandMaps {
 
 // The chunks of a step, as seen by one lane.
 struct StepChunks {
-  int32_t chunk;     // this lane's chunk; unused in lanes from T::kChunks on
+  int32_t chunk;     // this lane's chunk; unused in lanes T::kChunks and up
   int32_t first;     // lane 0's chunk
   bool consecutive;  // true = all chunks are consecutive, so one box copies them
 };
@@ -49,7 +49,7 @@ __device__ __forceinline__ void LoadStep(uint32_t target, const OperandMaps& map
   }
 }
 
-// Announces an item and starts the copies of its queries. Runs on one lane.
+// Publishes an item and starts the copies of its queries. Runs on one lane.
 template <typename T>
 __device__ __forceinline__ void SendQueries(const Params& p, const Shared<T>& shared,
                                             const Item& item, int32_t buffer) {

@@ -89,8 +89,7 @@ class ProductCheck {
     return std::uniform_int_distribution<int32_t>(low, high)(random_);
   }
 
-  // Returns deep shapes, shapes with more tiles than multiprocessors, and shapes that end within a
-  // tile.
+  // Returns a deep shape, one with more tiles than multiprocessors, or one that ends within a tile.
   Shape DrawShape(int32_t round) {
     switch (round % 3) {
       case 0:

@@ -13,7 +13,7 @@
 
 namespace canopy::kernels {
 
-// Init allows it on devices that support it.
+// Allows or forbids setting up kernels early. Init allows it on devices that support it.
 void AllowEarlyLaunch(bool allowed);
 bool IsEarlyLaunchAllowed();
 

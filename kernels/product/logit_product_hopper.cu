@@ -36,7 +36,8 @@ struct LogitEpilogue {
     return T::kSumColumns;
   }
 
-  // Returns the sums of the thread's row `half` over columns before `columns`.
+  // Returns the sums over this thread's logits in its row `half`. Columns from `columns` on are
+  // left out; kAll = there are none.
   template <typename T, bool kAll>
   __device__ __forceinline__ LogitSums OfThread(const float (&logits)[T::kSums], int half,
                                                 int32_t first_column) const {

@@ -8,7 +8,7 @@
 namespace canopy::kernels {
 namespace {
 
-// A row of a vocabulary has hundreds of KB. One block reads a row, so that many rows are in flight.
+// A row of logits has hundreds of KB. One block reads a row, so that many rows are in flight.
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
 constexpr int kUnroll = 4;  // 16-byte loads in flight per thread

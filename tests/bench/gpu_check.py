@@ -154,7 +154,7 @@ def decoder_config(name: str) -> Any:
 
 
 def make_checkpoint(name: str, folder: Path) -> None:
-    """Saves a model with initial random weights, except that norms are not all one."""
+    """Saves a model with random weights and with norms that are not all one."""
     torch.manual_seed(0)
     model: Any = AutoModelForCausalLM.from_config(decoder_config(name))
     with torch.no_grad():
@@ -184,7 +184,7 @@ def encode(model: Any, paths: list[list[int]], rows_per_batch: int) -> torch.Ten
 
 
 def time_encode(model: Any, case: Case, runs: int) -> float:
-    """Returns the median time in ms of padded forwards over all paths, including token lists."""
+    """Returns the median time in ms of padded forwards, from token lists to host vectors."""
     longest = max(len(path) for path in paths_of(case))
     times = []
     for run in range(WARM_UP_RUNS + runs):

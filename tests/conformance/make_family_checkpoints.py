@@ -289,7 +289,7 @@ def one_by_one(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def write_gradients(folder: Path, case: list[Question]) -> None:
-    """Writes the gradients of the sum, over all paths run alone, of vector times factors."""
+    """Runs each path alone, and writes the gradients of a weighted sum of their vectors."""
     model: Any = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32)
     model = model.eval().to(DEVICE)
     for index, path in enumerate(paths_of(case)):

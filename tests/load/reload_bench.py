@@ -82,7 +82,7 @@ class Loads:
     """Swaps the weights in the background at regular times within a phase."""
 
     def __init__(self, cli: list[str], admin: str, seconds: float) -> None:
-        """Starts immediately."""
+        """Starts the background thread."""
         self._command = [*cli, "load_weights", f"--admin={admin}"]
         self._pause = seconds / LOADS_A_PHASE
         self._error = ""

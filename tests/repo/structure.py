@@ -53,7 +53,7 @@ def cpp_violations(path: Path, text: str) -> Iterable[str]:
 
 
 def package_of(path: Path) -> Path:
-    """The folder of the Bazel package that a file belongs to: the nearest one with a BUILD file."""
+    """Returns the folder of the file's Bazel package: the nearest one with a BUILD file."""
     return next(folder for folder in path.parents if (ROOT / folder / "BUILD").exists())
 
 
