@@ -10,10 +10,9 @@
 
 namespace canopy {
 
-// Returns the number of slots of each owner, [owners]; the numbers add up to
-// plan.computed_tokens(). Owner i has the plan's paths path_offsets[i] .. path_offsets[i + 1] - 1.
-// A slot counts for the first owner with a path through it; padding counts for the first owner in
-// its row. Linear in the slots.
+// Returns [owners], the number of slots of each owner. The sum is plan.computed_tokens(). Owner i
+// has the plan's paths path_offsets[i] .. path_offsets[i + 1] - 1. A slot counts for the first
+// owner with a path through it; padding counts for the first owner in its row. Linear in the slots.
 std::vector<int64_t> CountRowShares(const TreePlan& plan, absl::Span<const int32_t> path_offsets);
 
 }  // namespace canopy

@@ -88,7 +88,7 @@ def longest_path(config: dict[str, Any]) -> int:
 
 
 def sliding_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of sliding windows. A window over the longest path is ignored."""
+    """Returns the settings of sliding windows. A window that hides no token is ignored."""
     switched = config["model_type"] == "mistral" or config.get("use_sliding_window")
     window = (config.get("sliding_window") or 0) if switched else 0
     layers = range(config["num_hidden_layers"])
