@@ -4,12 +4,15 @@
 // ThreadSanitizer cannot see its locks and would report every access under an absl::Mutex as a
 // race. There the types are built on the standard library's locks, which ThreadSanitizer sees.
 //
-// HandOver and TakeOver tell ThreadSanitizer about an order that an uninstrumented library
-// guarantees.
+// HandOver, TakeOver and CallbackScope tell ThreadSanitizer about an order that an uninstrumented
+// library guarantees. gRPC, for instance, runs a call's callbacks after the operations that they
+// answer.
 #ifndef BASE_MUTEX_H_
 #define BASE_MUTEX_H_
 
-#if !defined(__SANITIZE_THREAD__)
+#include "absl/base/config.h"
+
+#if !defined(ABSL_HAVE_THREAD_SANITIZER)
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
@@ -75,7 +78,8 @@ class Condition {
       : holds_([object, method] { return (object->*method)(); }) {}
   explicit Condition(const bool* flag) : holds_([flag] { return *flag; }) {}
   template <typename Callable>
-  explicit Condition(const Callable* callable) : holds_([callable] { return (*callable)(); }) {}
+  explicit Condition(const Callable* callable)
+      : holds_([callable]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return (*callable)(); }) {}
 
   bool Eval() const { return holds_(); }
 
@@ -200,5 +204,23 @@ class BlockingCounter {
 }  // namespace canopy
 
 #endif
+
+namespace canopy {
+
+// Opens each callback of an object that an uninstrumented library calls, except the last one, which
+// only needs TakeOver. The callback happens after all earlier HandOver calls on the object, and
+// before the object's last callback.
+class CallbackScope {
+ public:
+  explicit CallbackScope(const void* object) : object_(object) { TakeOver(object_); }
+  ~CallbackScope() { HandOver(object_); }
+  CallbackScope(const CallbackScope&) = delete;
+  CallbackScope& operator=(const CallbackScope&) = delete;
+
+ private:
+  const void* const object_;
+};
+
+}  // namespace canopy
 
 #endif  // BASE_MUTEX_H_

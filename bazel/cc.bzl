@@ -2,6 +2,9 @@
 
 _STRICT = ["-Werror", "-Werror=unused-result"]
 
+# The flags of .bazelrc name these files.
+_READ_BY_COMPILERS = ["//bazel:tsan_ignorelist"]
+
 # linkstatic is set everywhere. It avoids shared libraries of our own, which would lose the
 # installed libraries they need to --as-needed.
 
@@ -14,7 +17,9 @@ _MOST_SOURCES_TOGETHER = 8
 # source as a header and would warn about unnamed namespaces in it.
 _UNIT = """
 (
+  echo '#if !defined(__clang__)'
   echo '#pragma GCC diagnostic ignored "-Wsubobject-linkage"'
+  echo '#endif'
   for source in $(SRCS); do
     echo "#line 1 \\"$$source\\""
     {print_source}
@@ -58,7 +63,7 @@ def _units(name, srcs, alone, isolate):
         result.append(unit + ".cc")
     return result
 
-def canopy_cc_library(name, srcs = [], alone = [], copts = [], **kwargs):
+def canopy_cc_library(name, srcs = [], alone = [], copts = [], deps = [], **kwargs):
     """Defines a cc_library with our warnings as errors.
 
     Under a sanitizer several sources are compiled as one unit.
@@ -78,12 +83,18 @@ def canopy_cc_library(name, srcs = [], alone = [], copts = [], **kwargs):
         }),
         copts = _STRICT + copts,
         linkstatic = True,
+        deps = deps + _READ_BY_COMPILERS,
         **kwargs
     )
 
-def canopy_cc_binary(name, copts = [], **kwargs):
+def canopy_cc_binary(name, copts = [], deps = [], **kwargs):
     """Defines a cc_binary with our warnings as errors."""
-    native.cc_binary(name = name, copts = _STRICT + copts, **kwargs)
+    native.cc_binary(
+        name = name,
+        copts = _STRICT + copts,
+        deps = deps + _READ_BY_COMPILERS,
+        **kwargs
+    )
 
 def canopy_cc_test(name, srcs, alone = [], copts = [], deps = [], size = "small", **kwargs):
     """Defines a GoogleTest with a main function. Tests that link LibTorch need the tag `torch`.
@@ -100,7 +111,7 @@ def canopy_cc_test(name, srcs, alone = [], copts = [], deps = [], size = "small"
         copts = _STRICT + ["-include", "base/testing/namespace.h"] + copts,
         size = size,
         linkstatic = True,
-        deps = deps + ["//base/testing:namespace", "//third_party:gtest_main"],
+        deps = deps + _READ_BY_COMPILERS + ["//base/testing:namespace", "//third_party:gtest_main"],
         **kwargs
     )
 
@@ -109,7 +120,7 @@ def canopy_cc_benchmark(name, copts = [], deps = [], tags = [], **kwargs):
     native.cc_binary(
         name = name,
         copts = _STRICT + copts,
-        deps = deps + ["//third_party:benchmark"],
+        deps = deps + _READ_BY_COMPILERS + ["//third_party:benchmark"],
         tags = tags + ["bench"],
         **kwargs
     )

@@ -37,6 +37,6 @@ def cc_proto(name, protos, import_root, grpc_protos = [], imports = [], import_f
         hdrs = [out for out in outs if out.endswith(".h")],
         includes = ["."],
         linkstatic = True,
-        deps = deps + ["//third_party:protobuf"] + (["//third_party:grpc"] if grpc_protos else []),
+        deps = deps + ["//bazel:tsan_ignorelist", "//third_party:protobuf"] + (["//third_party:grpc"] if grpc_protos else []),
         **kwargs
     )

@@ -82,6 +82,7 @@ class ClientTest : public ::testing::Test {
   }
 
   std::unique_ptr<Client> NewClient() {
+    HandOver(&server_);
     absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(options_);
     EXPECT_TRUE(client.ok()) << client.status();
     return *std::move(client);

@@ -26,6 +26,7 @@ std::shared_ptr<MessageStream> MessageStream::Open(const std::shared_ptr<grpc::C
                                                       stream.get());
   // For writes, which do not come from gRPC's threads: until reading ends.
   stream->AddHold();
+  HandOver(stream.get());
   stream->StartRead(&stream->read_buffer_);
   stream->StartCall();
   return stream;
@@ -52,6 +53,7 @@ void MessageStream::Proceed() {
   if (closed_ || writing_) {
     return;
   }
+  HandOver(this);
   if (!to_write_.empty()) {
     writing_ = true;
     StartWrite(&to_write_.front());
@@ -62,6 +64,7 @@ void MessageStream::Proceed() {
 }
 
 void MessageStream::OnWriteDone(bool ok) {
+  const CallbackScope scope(this);
   MutexLock lock(&mutex_);
   writing_ = false;
   to_write_.pop_front();
@@ -70,9 +73,11 @@ void MessageStream::OnWriteDone(bool ok) {
 }
 
 void MessageStream::OnReadDone(bool ok) {
+  const CallbackScope scope(this);
   if (ok) {
     events_.on_message(&read_buffer_);
     read_buffer_.Clear();
+    HandOver(this);
     StartRead(&read_buffer_);
     return;
   }
@@ -82,6 +87,7 @@ void MessageStream::OnReadDone(bool ok) {
 }
 
 void MessageStream::OnDone(const grpc::Status& status) {
+  TakeOver(this);
   const std::shared_ptr<MessageStream> self = std::move(self_);
   const Events events = std::move(events_);
   events.on_end(status);

@@ -251,7 +251,9 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
       return;
     }
     alarm_ = std::make_unique<grpc::Alarm>();
+    HandOver(this);
     alarm_->Set(due_.front().at, [self = shared_from_this()](bool fired) {
+      TakeOver(self.get());
       if (fired) {
         self->CheckDue();
       }

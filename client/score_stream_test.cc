@@ -64,6 +64,7 @@ class ScoreStreamTest : public ::testing::Test {
   }
 
   std::unique_ptr<ScoreStream> Open(int max_in_flight = 64) {
+    HandOver(&server_);
     client_ = *Client::Create(options_);
     absl::StatusOr<std::unique_ptr<ScoreStream>> stream = client_->OpenStream({max_in_flight});
     EXPECT_TRUE(stream.ok()) << stream.status();

@@ -1,6 +1,7 @@
 #include "client/testing/fake_scorer.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
@@ -37,6 +38,7 @@ template <typename Request, typename Response>
 grpc::Status FakeScorer::Answer(const Handler<Request, Response>& handler,
                                 grpc::ServerContext* context, const Request* request,
                                 Response* response) {
+  const CallbackScope scope(this);
   ++num_calls_;
   return handler ? handler(context, *request, response)
                  : grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no handler");
@@ -56,6 +58,7 @@ grpc::Status FakeScorer::Score(grpc::ServerContext* context, const v1::ScoreRequ
 grpc::Status FakeScorer::ScoreStream(grpc::ServerContext* context, Stream* stream) {
   ++num_streams_;
   if (score_stream) {
+    const CallbackScope scope(this);
     return score_stream(context, stream);
   }
   v1::ScoreRequest request;

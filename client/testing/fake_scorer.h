@@ -22,7 +22,9 @@ class FakeScorer final : public v1::Scorer::Service {
   using Stream = grpc::ServerReaderWriter<v1::ScoreResponse, v1::ScoreRequest>;
 
   // Listens at once; answers with the handlers below, UNIMPLEMENTED without one. Set them before
-  // the first call.
+  // the first call. ThreadSanitizer does not see the order that requests and answers give: a
+  // test calls HandOver on the scorer before requests whose handlers use the test's variables, and
+  // TakeOver before it reads what handlers wrote.
   FakeScorer();
   ~FakeScorer() override;
 

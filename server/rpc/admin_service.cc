@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "base/status_details.h"
 #include "server/rpc/call_reactor.h"
 #include "server/wire/message_bytes.h"
@@ -104,6 +105,7 @@ grpc::ServerUnaryReactor* AdminService::LoadWeights(grpc::CallbackServerContext*
                                                     grpc::ByteBuffer* response) {
   auto* reactor = new LoadCall(call, this, response);
   reactor->Start(*request);
+  HandOver(reactor);
   return reactor;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "base/saturating_time.h"
 #include "grpc/support/time.h"
 #include "server/telemetry/trace_context.h"
@@ -47,6 +48,7 @@ void CallReactor::Answer(const absl::Status& status) {
     Log(error);
   }
   writer_.Started();
+  HandOver(this);
   Finish(error.status);
 }
 
@@ -64,6 +66,7 @@ void CallReactor::Log(const WireError& error) {
 }
 
 void CallReactor::OnCancel() {
+  const CallbackScope scope(this);
   cancelled_.store(true);
   context_.metrics.CallAbandoned(method_);
   Abandoned();
@@ -71,6 +74,7 @@ void CallReactor::OnCancel() {
 
 // A drain waits for this: the answer is written.
 void CallReactor::OnDone() {
+  TakeOver(this);
   if (entered_) {
     context_.gate.Leave();
   }

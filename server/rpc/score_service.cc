@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "base/status_details.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
@@ -195,6 +196,7 @@ grpc::ServerUnaryReactor* ScoreService::Score(grpc::CallbackServerContext* call,
                                               grpc::ByteBuffer* response) {
   auto* reactor = new ScoreCall(call, &context_, response);
   reactor->Start(*request);
+  HandOver(reactor);
   return reactor;
 }
 
@@ -208,6 +210,7 @@ grpc::ServerUnaryReactor* ScoreService::Explain(grpc::CallbackServerContext* cal
                                                 grpc::ByteBuffer* response) {
   auto* reactor = new ExplainCall(call, &context_, response);
   reactor->Start(*request);
+  HandOver(reactor);
   return reactor;
 }
 
@@ -216,6 +219,7 @@ grpc::ServerUnaryReactor* ScoreService::GetModel(grpc::CallbackServerContext* ca
                                                  grpc::ByteBuffer* response) {
   auto* reactor = new ModelCall(Method::kGetModel, call, &context_);
   reactor->Start(*request, response, DescribeModel);
+  HandOver(reactor);
   return reactor;
 }
 
@@ -224,6 +228,7 @@ grpc::ServerUnaryReactor* ScoreService::ListModels(grpc::CallbackServerContext* 
                                                    grpc::ByteBuffer* response) {
   auto* reactor = new ModelCall(Method::kListModels, call, &context_);
   reactor->Start(*request, response, DescribeModels);
+  HandOver(reactor);
   return reactor;
 }
 

@@ -63,6 +63,7 @@ void StreamCall::Proceed() {
   if (finished_) {
     return;
   }
+  HandOver(this);
   if (!writing_ && !answers_.empty()) {
     writing_ = true;
     writer_.Started();
@@ -81,6 +82,7 @@ void StreamCall::Proceed() {
 }
 
 void StreamCall::OnReadDone(bool ok) {
+  const CallbackScope scope(this);
   bool wanted = false;
   if (ok) {
     MutexLock lock(&mutex_);
@@ -204,6 +206,7 @@ void StreamCall::Log(const std::string& request_id, const WireError& error,
 }
 
 void StreamCall::OnWriteDone(bool ok) {
+  const CallbackScope scope(this);
   writer_.Done();
   bool entered = false;
   {
@@ -226,6 +229,7 @@ void StreamCall::OnWriteDone(bool ok) {
 }
 
 void StreamCall::OnCancel() {
+  const CallbackScope scope(this);
   std::vector<std::shared_ptr<ScoreWork>> works;
   int64_t left = 0;
   {
@@ -260,6 +264,7 @@ void StreamCall::OnDrain() {
 }
 
 void StreamCall::OnDone() {
+  TakeOver(this);
   context_.gate.RemoveDrainWatcher(this);
   int64_t requests = 0;
   WireError end;

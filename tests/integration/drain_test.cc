@@ -79,8 +79,10 @@ class Hammer {
     }
     auto* call = new Call;
     SetTestDeadline(&call->context);
+    HandOver(call);
     stub_->async()->Score(&call->context, &request_, &call->response,
                           [this, call](const grpc::Status& status) {
+                            TakeOver(call);
                             // It holds the channel, which must not end on a thread of gRPC's.
                             delete call;
                             // gRPC's own errors have no details.

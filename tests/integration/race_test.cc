@@ -3,6 +3,7 @@
 #include <memory>
 #include <thread>
 
+#include "absl/base/config.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
@@ -12,48 +13,89 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "grpcpp/support/server_callback.h"
 #include "gtest/gtest.h"
-
-#if defined(__SANITIZE_THREAD__)
-// gRPC's own threads and locks are those of a library that is not instrumented.
-extern "C" const char* __tsan_default_options() { return "ignore_noninstrumented_modules=1"; }
-#endif
 
 namespace canopy::testing {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_THREAD_SANITIZER)
 constexpr bool kThreadSanitizer = true;
 #else
 constexpr bool kThreadSanitizer = false;
 #endif
 
-// Counts its calls without a lock. Each of two calls waits for the other one before it counts, so
-// that they run in different threads.
-class RacyScorer : public v1::Scorer::Service {
+// Counts calls without a lock. Each of two calls waits for the other one before it counts, so that
+// they run in different threads.
+class RacyCounter {
  public:
-  grpc::Status GetModel(grpc::ServerContext* /*context*/, const v1::GetModelRequest* /*request*/,
-                        v1::Model* /*response*/) override {
-    AwaitOther();
+  void Count() {
+    {
+      MutexLock lock(&mutex_);
+      ++arrived_;
+      mutex_.Await(Condition(
+          +[](int* arrived) { return *arrived == 2; }, &arrived_));
+    }
     ++calls_;
-    return grpc::Status::OK;
   }
 
  private:
-  void AwaitOther() {
-    MutexLock lock(&mutex_);
-    ++arrived_;
-    mutex_.Await(Condition(
-        +[](int* arrived) { return *arrived == 2; }, &arrived_));
-  }
-
   Mutex mutex_;
   int arrived_ ABSL_GUARDED_BY(mutex_) = 0;
   int calls_ = 0;
 };
 
+// Counts in the threads of gRPC.
+class SyncScorer : public v1::Scorer::Service {
+ public:
+  grpc::Status GetModel(grpc::ServerContext* /*context*/, const v1::GetModelRequest* /*request*/,
+                        v1::Model* /*response*/) override {
+    counter_.Count();
+    return grpc::Status::OK;
+  }
+
+ private:
+  RacyCounter counter_;
+};
+
+// A call that counts in a thread of its own and hands over to gRPC as the server's calls do.
+class CountingCall : public grpc::ServerUnaryReactor {
+ public:
+  explicit CountingCall(RacyCounter* counter) : thread_([this, counter] { Run(counter); }) {}
+
+ private:
+  void Run(RacyCounter* counter) {
+    counter->Count();
+    HandOver(this);
+    Finish(grpc::Status::OK);
+  }
+  void OnCancel() override { const CallbackScope scope(this); }
+  void OnDone() override {
+    TakeOver(this);
+    thread_.join();
+    delete this;
+  }
+
+  std::thread thread_;
+};
+
+class CallbackScorer : public v1::Scorer::CallbackService {
+ public:
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* /*context*/,
+                                     const v1::GetModelRequest* /*request*/,
+                                     v1::Model* /*response*/) override {
+    auto* call = new CountingCall(&counter_);
+    HandOver(call);
+    return call;
+  }
+
+ private:
+  RacyCounter counter_;
+};
+
+template <typename Scorer>
 void CallTwiceAtOnce() {
-  RacyScorer service;
+  Scorer service;
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -71,18 +113,23 @@ void CallTwiceAtOnce() {
   other.join();
 }
 
-TEST(RaceTest, ARaceInAHandlerIsFound) {
+template <typename Scorer>
+void ExpectThePlantedRace() {
   if (!kThreadSanitizer) {
     GTEST_SKIP() << "only ThreadSanitizer finds races";
   }
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        CallTwiceAtOnce();
+        CallTwiceAtOnce<Scorer>();
         std::exit(0);
       },
-      ::testing::ExitedWithCode(66), "data race [^ ]*race_test.cc:[0-9]+ in GetModel");
+      ::testing::ExitedWithCode(66), "data race [^ ]*race_test.cc:[0-9:]+ in .*Count");
 }
+
+TEST(RaceTest, ARaceInAHandlerIsFound) { ExpectThePlantedRace<SyncScorer>(); }
+
+TEST(RaceTest, ARaceBetweenAnnotatedCallsIsFound) { ExpectThePlantedRace<CallbackScorer>(); }
 
 }  // namespace
 }  // namespace canopy::testing

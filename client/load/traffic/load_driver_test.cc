@@ -65,7 +65,12 @@ class LoadDriverTest : public ::testing::Test {
     options_.latency_goal = kForever;
   }
 
-  LoadResult Run() { return RunToEnd(options_, &pool_, &interval_); }
+  LoadResult Run() {
+    HandOver(&server_);
+    LoadResult result = RunToEnd(options_, &pool_, &interval_);
+    TakeOver(&server_);
+    return result;
+  }
 
   FakeScorer server_;
   DriverOptions options_;

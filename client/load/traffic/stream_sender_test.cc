@@ -56,7 +56,12 @@ class StreamSenderTest : public ::testing::Test {
     options_.verify = true;
   }
 
-  LoadResult Run() { return RunToEnd(options_, &pool_); }
+  LoadResult Run() {
+    HandOver(&server_);
+    LoadResult result = RunToEnd(options_, &pool_);
+    TakeOver(&server_);
+    return result;
+  }
 
   FakeScorer server_;
   DriverOptions options_;

@@ -78,6 +78,7 @@ void UnarySender::Send(std::unique_ptr<LoadCall> call) {
     MutexLock lock(&mutex_);
     abandonable_.emplace(attempt->call->id, attempt);
   }
+  HandOver(attempt);
   attempt->reader->StartCall();
   attempt->reader->Finish(&attempt->answer, &attempt->status, attempt);
 }
@@ -117,6 +118,7 @@ void UnarySender::Complete(int index, Lane* lane) {
   void* tag = nullptr;
   bool ok = false;
   while (lane->queue.Next(&tag, &ok)) {
+    TakeOver(tag);
     End(index, lane, std::unique_ptr<Attempt>(static_cast<Attempt*>(tag)));
   }
 }
