@@ -59,9 +59,9 @@ struct ServiceContext {
   RawTokenWarnings raw_tokens;
   WriteWatch writes;
   const int64_t large_answer_bytes;
-  // The memory that requests pledge bounds how many answers wait for these threads. Large answers
+  // The memory that requests reserve bounds how many answers wait for these threads. Large answers
   // have a thread of their own: they do not delay small ones, and at most one of them takes more
-  // memory than it pledged.
+  // memory than it reserved.
   WorkerPool encoders;
   WorkerPool large_encoder;
   WorkerPool explains;

@@ -40,7 +40,7 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   struct Answer {
     grpc::ByteBuffer bytes;
     bool entered = false;             // holds a place of its own at the gate
-    std::shared_ptr<ScoreWork> work;  // holds the memory's pledge; null for most errors
+    std::shared_ptr<ScoreWork> work;  // holds the memory reservation; null for most errors
   };
 
   ~StreamCall() override = default;
