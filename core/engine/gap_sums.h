@@ -1,4 +1,4 @@
-// A multiset of points that answers how far all points below a bound fault below it, in logarithmic
+// A multiset of points that answers how far all points below a bound lie below it, in logarithmic
 // time.
 #ifndef CORE_ENGINE_GAP_SUMS_H_
 #define CORE_ENGINE_GAP_SUMS_H_

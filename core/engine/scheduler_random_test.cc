@@ -491,7 +491,7 @@ class Episode {
                totals.cancelled == cancelled_ &&
                totals.refused[0] + totals.refused[1] + totals.refused[2] == refused_,
            "totals disagree with what happened");
-    Expect(accepted_ == answered_ + displaced_ + expired_ + cancelled_, "the law of totals");
+    Expect(accepted_ == answered_ + displaced_ + expired_ + cancelled_, "the totals do not add up");
   }
 
   bool AnyWaits() const {

@@ -44,7 +44,7 @@ class Call {
                     [this, encoding](absl::StatusOr<grpc::ByteBuffer> answer) {
                       answer_ = std::move(answer);
                       if (encoding != nullptr) {
-                        encoding->Pass();
+                        encoding->WaitUntilOpen();
                       }
                       done_.Notify();
                     });
