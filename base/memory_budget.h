@@ -1,7 +1,8 @@
-// Lets requests in only as far as host memory reaches.
+// Admission of requests by host memory.
 //
-// Each request pledges what it will take at most, from its arrival until its answer is written. The
-// pledges of all are bounded, and near the limit of the process's control group fewer are let in.
+// Each request reserves the most memory that it will take, from its arrival until its answer is
+// written. The sum of all reservations is bounded. Near the memory limit of the process's control
+// group, reservations are refused earlier.
 #ifndef BASE_MEMORY_BUDGET_H_
 #define BASE_MEMORY_BUDGET_H_
 
@@ -16,28 +17,28 @@
 
 namespace canopy {
 
-// What it counts, for metrics.
+// The figures of a MemoryBudget, for metrics.
 struct MemoryStats {
   MemoryUse use;
-  int64_t pledged_bytes = 0;
+  int64_t reserved_bytes = 0;
   int64_t refused = 0;  // requests
 };
 
 // Thread-safe.
 class MemoryBudget {
  public:
-  // What one request may take. Thread-compatible. Gives it back when destroyed.
-  class Pledge {
+  // The memory that one request may take. The destructor releases it. Thread-compatible.
+  class Reservation {
    public:
-    // Of nothing at first. `budget` must outlive it.
-    explicit Pledge(MemoryBudget* budget) : budget_(*budget) {}
-    ~Pledge();
-    Pledge(const Pledge&) = delete;
-    Pledge& operator=(const Pledge&) = delete;
+    // Reserves nothing yet. `budget` must outlive the reservation.
+    explicit Reservation(MemoryBudget* budget) : budget_(*budget) {}
+    ~Reservation();
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
 
-    // Sets its size. RESOURCE_EXHAUSTED with RetryAfter when it grows and there is no room: it then
-    // stays as it was. What alone has a pledge is always let in, or a process whose limit is too
-    // tight would answer nobody.
+    // Sets the size of the reservation. Returns RESOURCE_EXHAUSTED with RetryAfter if the new size
+    // is larger and does not fit; the size then stays unchanged. The only reservation of a budget
+    // is always granted, or a process whose limit is too small would answer no request.
     absl::Status Resize(int64_t bytes);
 
    private:
@@ -45,9 +46,9 @@ class MemoryBudget {
     int64_t bytes_ = 0;
   };
 
-  // `max_pledged_bytes` bounds the pledges of all requests. `read`, which may be null, is asked
-  // now and then, on the threads that pledge.
-  MemoryBudget(int64_t max_pledged_bytes, std::function<MemoryUse()> read);
+  // `max_reserved_bytes` bounds the sum of all reservations. `read` returns the memory use of the
+  // process; reservations call it from time to time, on their threads. It may be null.
+  MemoryBudget(int64_t max_reserved_bytes, std::function<MemoryUse()> read);
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
@@ -57,10 +58,10 @@ class MemoryBudget {
   absl::Status Change(int64_t from, int64_t to) ABSL_LOCKS_EXCLUDED(mutex_);
   void Refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const int64_t max_pledged_bytes_;
+  const int64_t max_reserved_bytes_;
   const std::function<MemoryUse()> read_;
   Mutex mutex_;
-  int64_t pledged_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t reserved_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
   MemoryUse use_ ABSL_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point stale_at_ ABSL_GUARDED_BY(mutex_);

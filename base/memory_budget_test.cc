@@ -12,12 +12,12 @@
 namespace canopy {
 namespace {
 
-TEST(MemoryBudgetTest, PledgesAreBounded) {
+TEST(MemoryBudgetTest, ReservationsAreBounded) {
   MemoryBudget budget(100, nullptr);
-  MemoryBudget::Pledge first(&budget);
+  MemoryBudget::Reservation first(&budget);
   EXPECT_TRUE(first.Resize(60).ok());
   {
-    MemoryBudget::Pledge second(&budget);
+    MemoryBudget::Reservation second(&budget);
     const absl::Status refused = second.Resize(41);
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
     EXPECT_EQ(RetryAfter(refused), absl::Milliseconds(500));
@@ -27,30 +27,30 @@ TEST(MemoryBudgetTest, PledgesAreBounded) {
     EXPECT_TRUE(second.Resize(20).ok()) << "smaller is always possible";
     EXPECT_TRUE(second.Resize(40).ok());
     EXPECT_FALSE(second.Resize(41).ok());
-    EXPECT_EQ(budget.stats().pledged_bytes, 100);
+    EXPECT_EQ(budget.stats().reserved_bytes, 100);
   }
-  EXPECT_EQ(budget.stats().pledged_bytes, 60);
+  EXPECT_EQ(budget.stats().reserved_bytes, 60);
   EXPECT_EQ(budget.stats().refused, 2);
 }
 
-TEST(MemoryBudgetTest, WhatIsAloneGetsIn) {
+TEST(MemoryBudgetTest, ALoneReservationIsAlwaysGranted) {
   MemoryBudget budget(100, [] { return MemoryUse{95, 100}; });
-  MemoryBudget::Pledge alone(&budget);
+  MemoryBudget::Reservation alone(&budget);
   EXPECT_TRUE(alone.Resize(1'000).ok());
   EXPECT_TRUE(alone.Resize(2'000).ok());
-  MemoryBudget::Pledge other(&budget);
+  MemoryBudget::Reservation other(&budget);
   EXPECT_FALSE(other.Resize(1).ok());
 }
 
-TEST(MemoryBudgetTest, NearTheLimitFewerGetIn) {
+TEST(MemoryBudgetTest, ReservationsAreRefusedNearTheLimit) {
   std::atomic<int64_t> used{500};
   std::atomic<int64_t> reads{0};
   MemoryBudget budget(1'000'000, [&] {
     ++reads;
     return MemoryUse{used.load(), 1'000};
   });
-  MemoryBudget::Pledge first(&budget);
-  MemoryBudget::Pledge second(&budget);
+  MemoryBudget::Reservation first(&budget);
+  MemoryBudget::Reservation second(&budget);
   EXPECT_TRUE(first.Resize(200).ok());
   EXPECT_TRUE(second.Resize(200).ok()) << "500 + 200 + 200 of 900 that may be used";
   EXPECT_FALSE(second.Resize(201).ok());
@@ -58,7 +58,7 @@ TEST(MemoryBudgetTest, NearTheLimitFewerGetIn) {
   while (reads < 2) {
     (void)budget.stats();
   }
-  MemoryBudget::Pledge third(&budget);
+  MemoryBudget::Reservation third(&budget);
   EXPECT_FALSE(third.Resize(1).ok());
   EXPECT_TRUE(second.Resize(100).ok());
   EXPECT_EQ(budget.stats().use.used_bytes, 900);
@@ -73,8 +73,8 @@ TEST(MemoryBudgetTest, ReadsTheLimitNowAndThenOnly) {
     ++reads;
     return MemoryUse{0, 1'000'000};
   });
-  MemoryBudget::Pledge first(&budget);
-  MemoryBudget::Pledge second(&budget);
+  MemoryBudget::Reservation first(&budget);
+  MemoryBudget::Reservation second(&budget);
   EXPECT_TRUE(first.Resize(1).ok());
   for (int64_t bytes = 1; bytes <= 10'000; ++bytes) {
     EXPECT_TRUE(second.Resize(bytes).ok());
@@ -84,10 +84,10 @@ TEST(MemoryBudgetTest, ReadsTheLimitNowAndThenOnly) {
   EXPECT_LE(reads, 1 + passed / std::chrono::milliseconds(20));
 }
 
-TEST(MemoryBudgetTest, WithoutALimitOnlyPledgesCount) {
+TEST(MemoryBudgetTest, WithoutALimitOnlyReservationsCount) {
   MemoryBudget budget(100, [] { return MemoryUse{}; });
-  MemoryBudget::Pledge first(&budget);
-  MemoryBudget::Pledge second(&budget);
+  MemoryBudget::Reservation first(&budget);
+  MemoryBudget::Reservation second(&budget);
   EXPECT_TRUE(first.Resize(50).ok());
   EXPECT_TRUE(second.Resize(50).ok());
 }

@@ -128,8 +128,8 @@ TEST_F(OutputFileTest, ABindMountedFileIsWritten) {
   std::ofstream(path) << "an older and longer report";
   const pid_t child = fork();
   if (child == 0) {
-    const bool is_apart = unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
-    if (!is_apart || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+    const bool is_isolated = unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
+    if (!is_isolated || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount(path.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) != 0) {
       _exit(kCannotMount);
     }

@@ -92,10 +92,10 @@ absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
 
 absl::StatusOr<std::unique_ptr<ScoreStream>> Client::OpenStream(const ScoreStreamOptions& options,
                                                                 const CallOptions& call) {
-  if (options.max_in_flight < 0 || options.max_in_flight > ScoreStreamOptions::kMostInFlight) {
+  if (options.max_in_flight < 0 || options.max_in_flight > ScoreStreamOptions::kMaxInFlight) {
     return absl::InvalidArgumentError(absl::StrCat("max_in_flight ", options.max_in_flight,
                                                    " must be 0 to ",
-                                                   ScoreStreamOptions::kMostInFlight));
+                                                   ScoreStreamOptions::kMaxInFlight));
   }
   if (absl::Status status = CheckTraceparent(call.traceparent); !status.ok()) {
     return status;
@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<ScoreStream>> Client::OpenStream(const ScoreStrea
     }
     const auto found = model->limits().find("max_stream_in_flight");
     if (found != model->limits().end() && found->second >= 1 &&
-        found->second <= uint64_t{ScoreStreamOptions::kMostInFlight}) {
+        found->second <= uint64_t{ScoreStreamOptions::kMaxInFlight}) {
       limits.max_in_flight = static_cast<int>(found->second);
     }
   }

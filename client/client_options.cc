@@ -95,9 +95,9 @@ absl::Status ClientOptions::Validate() const {
     return absl::InvalidArgumentError(
         absl::StrCat("deadline ", absl::FormatDuration(deadline), " must be positive and finite"));
   }
-  if (max_request_bytes < 1 || max_request_bytes > kMostRequestBytes) {
+  if (max_request_bytes < 1 || max_request_bytes > kMaxRequestBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_request_bytes ", max_request_bytes, " must be 1 to ", kMostRequestBytes));
+        absl::StrCat("max_request_bytes ", max_request_bytes, " must be 1 to ", kMaxRequestBytes));
   }
   if (max_attempts < 1 || max_attempts > 5) {
     return absl::InvalidArgumentError(

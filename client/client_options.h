@@ -23,7 +23,7 @@ struct ClientOptions {
   // The HTTP proxy to go through, as `http://proxy:3128`; absent = as the environment says
   // (client/proxy.h), empty = none.
   absl::optional<std::string> proxy;
-  // Of a serialised request: 1 to kMostRequestBytes. As the server's --max_request_bytes.
+  // Of a serialised request: 1 to kMaxRequestBytes. As the server's --max_request_bytes.
   int64_t max_request_bytes = kDefaultMaxRequestBytes;
   // Of one call, the first included: 1 (no retries) to 5 (gRPC's limit).
   int max_attempts = 4;
@@ -37,7 +37,7 @@ struct ClientOptions {
   bool own_connections = false;
 
   // Below protobuf's 2 GiB, with room for what gRPC adds to a buffered call.
-  static constexpr int64_t kMostRequestBytes = int64_t{2047} << 20;
+  static constexpr int64_t kMaxRequestBytes = int64_t{2047} << 20;
 
   // INVALID_ARGUMENT naming the option and its range.
   absl::Status Validate() const;

@@ -12,23 +12,23 @@ std::string HintFor(const std::string& text) {
   return ConnectionHint(absl::UnavailableError(text), "h:1");
 }
 
-bool Says(const std::string& hint, const std::string& part) {
+bool Mentions(const std::string& hint, const std::string& part) {
   return hint.find(part) != std::string::npos;
 }
 
 TEST(ConnectionHintTest, TellsAnHttpPortFromTlsOnOneSide) {
   const std::string failing = "connections to all backends failing; last error: ";
-  EXPECT_TRUE(Says(HintFor(failing + "UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing HTTP/2"),
-                   "what listens at h:1 speaks HTTP/1"));
+  EXPECT_TRUE(Mentions(HintFor(failing + "UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing HTTP/2"),
+                       "what listens at h:1 speaks HTTP/1"));
+  EXPECT_TRUE(Mentions(
+      HintFor(failing + "UNAVAILABLE: ipv4:127.0.0.1:1: Trying to connect an http1.x server"),
+      "give the address of its --listen"));
   EXPECT_TRUE(
-      Says(HintFor(failing + "UNAVAILABLE: ipv4:127.0.0.1:1: Trying to connect an http1.x server"),
-           "give the address of its --listen"));
-  EXPECT_TRUE(
-      Says(HintFor(failing + "UNKNOWN: ipv4:127.0.0.1:1: Ssl handshake failed: SSL_ERROR_SSL: "
-                             "error:0A00010B:SSL routines::wrong version number"),
-           "what listens at h:1 speaks plaintext: leave out TLS"));
-  EXPECT_TRUE(Says(HintFor(failing + "UNAVAILABLE: ipv4:127.0.0.1:1: Socket closed"),
-                   "closed the connection, as a port that wants TLS does"));
+      Mentions(HintFor(failing + "UNKNOWN: ipv4:127.0.0.1:1: Ssl handshake failed: SSL_ERROR_SSL: "
+                                 "error:0A00010B:SSL routines::wrong version number"),
+               "what listens at h:1 speaks plaintext: leave out TLS"));
+  EXPECT_TRUE(Mentions(HintFor(failing + "UNAVAILABLE: ipv4:127.0.0.1:1: Socket closed"),
+                       "closed the connection, as a port that wants TLS does"));
 }
 
 TEST(ConnectionHintTest, SaysNothingOfOtherErrors) {
@@ -36,8 +36,8 @@ TEST(ConnectionHintTest, SaysNothingOfOtherErrors) {
   EXPECT_EQ(HintFor("draining"), "");
   EXPECT_EQ(ConnectionHint(absl::InvalidArgumentError("Socket closed"), "h:1"), "");
   EXPECT_EQ(ConnectionHint(absl::UnimplementedError("outputs.values"), "h:1"), "");
-  EXPECT_TRUE(Says(ConnectionHint(absl::UnimplementedError(""), "h:1"),
-                   "what listens at h:1 does not have this call"));
+  EXPECT_TRUE(Mentions(ConnectionHint(absl::UnimplementedError(""), "h:1"),
+                       "what listens at h:1 does not have this call"));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ struct ScoreStreamOptions {
   int max_in_flight = 0;
 
   static constexpr int kDefaultMaxInFlight = 64;  // Of servers that do not say.
-  static constexpr int kMostInFlight = 65'536;
+  static constexpr int kMaxInFlight = 65'536;
 };
 
 // Thread-safe. Callbacks run on gRPC's threads or, where nothing was sent, in Send; without locks.

@@ -60,7 +60,7 @@ constexpr absl::string_view kExitCodes =
     "The answer goes to stdout, errors go to stderr.\n";
 
 // Which commands take a flag.
-enum Takers : unsigned {
+enum CommandSet : unsigned {
   kScore = 1,
   kExplain = 2,
   kModel = 4,
@@ -75,7 +75,7 @@ enum Takers : unsigned {
 
 struct FlagUse {
   absl::string_view name;
-  unsigned takers;
+  unsigned commands;
 };
 
 constexpr FlagUse kOwnFlags[] = {
@@ -129,16 +129,16 @@ const Command* FindCommand(absl::string_view name) {
   return found == std::end(kCommands) ? nullptr : found;
 }
 
-// The bit in FlagUse::takers of a command in kCommands.
-unsigned TakerBit(const Command& command) { return 1U << (&command - std::begin(kCommands)); }
+// The bit in FlagUse::commands of a command in kCommands.
+unsigned CommandBit(const Command& command) { return 1U << (&command - std::begin(kCommands)); }
 
 absl::Status Usage(absl::string_view problem) { return absl::InvalidArgumentError(problem); }
 
-// The names of the flags that one of `takers` takes.
-std::vector<absl::string_view> NamesOf(unsigned takers) {
+// The names of the flags that one of `commands` takes.
+std::vector<absl::string_view> NamesOf(unsigned commands) {
   std::vector<absl::string_view> names;
   for (const FlagUse& flag : Flags()) {
-    if ((flag.takers & takers) != 0) {
+    if ((flag.commands & commands) != 0) {
       names.push_back(flag.name);
     }
   }
@@ -169,7 +169,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string> argum
                      nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
   }
   for (const std::string& flag : read->flags) {
-    if ((FindFlag(flag)->takers & TakerBit(*command)) == 0) {
+    if ((FindFlag(flag)->commands & CommandBit(*command)) == 0) {
       return Usage(absl::StrCat("--", flag, " is no flag of `", command->name, "`"));
     }
   }
@@ -187,7 +187,7 @@ std::string HelpText(absl::string_view command_name) {
   if (command != nullptr) {
     return absl::StrCat(command->usage, "\n  ", command->summary, "\n\n", command->details,
                         command->details.empty() ? "" : "\n",
-                        FlagsHelp(NamesOf(TakerBit(*command))), "\n", kExitCodes);
+                        FlagsHelp(NamesOf(CommandBit(*command))), "\n", kExitCodes);
   }
   std::string text = "canopy COMMAND [flags]: asks a Canopy server.\n\nCommands:\n";
   for (const Command& each : kCommands) {

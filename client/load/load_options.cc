@@ -205,14 +205,14 @@ absl::Status ReadDriver(LoadOptions* options) {
   return absl::OkStatus();
 }
 
-// The rate in each of up to kMostIntervals equally long parts of a trace, of a second at least.
+// The rate in each of up to kMaxIntervals equally long parts of a trace, of a second at least.
 std::vector<RateStep> BinnedRates(const std::vector<absl::Duration>& trace) {
   const absl::Duration total = trace.empty() ? absl::ZeroDuration() : trace.back();
   if (total <= absl::ZeroDuration()) {
     return {};
   }
   const auto bins = static_cast<size_t>(
-      std::clamp(absl::ToDoubleSeconds(total), 1.0, static_cast<double>(kMostIntervals)));
+      std::clamp(absl::ToDoubleSeconds(total), 1.0, static_cast<double>(kMaxIntervals)));
   std::vector<RateStep> steps(bins, {0, total / static_cast<double>(bins)});
   for (const absl::Duration at : trace) {
     const auto bin = static_cast<size_t>(absl::FDivDuration(at, steps[0].duration));

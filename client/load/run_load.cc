@@ -20,16 +20,16 @@
 #include "client/load/rate_search.h"
 #include "client/load/report/report.h"
 #include "client/load/traffic/expected_answers.h"
+#include "client/load/traffic/killed_clients.h"
 #include "client/load/traffic/load_driver.h"
-#include "client/load/traffic/victims.h"
 
 namespace canopy::client {
 namespace {
 
 constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 // A rate holds only when the server also answers: of refusals, and of calls left behind.
-constexpr double kMostErrors = 0.001;
-constexpr double kLeastOfRate = 0.95;
+constexpr double kMaxErrorShare = 0.001;
+constexpr double kMinShareOfRate = 0.95;
 
 // As ` 12s  1,234 requests/s  p50 1.2 ms  p99 4.5 ms  in flight 64  refused 0`.
 std::string ProgressLine(const Interval& interval) {
@@ -63,7 +63,7 @@ class Program {
     if (const LoadExit writable = CheckReportFiles(); writable != kLoadOk) {
       return writable;
     }
-    if (const LoadExit met = MeetServers(); met != kLoadOk) {
+    if (const LoadExit met = CheckServers(); met != kLoadOk) {
       return met;
     }
     if (const LoadExit made = MakePool(); made != kLoadOk) {
@@ -114,7 +114,7 @@ class Program {
   }
 
   // Every target must answer, and with the same model where answers are compared.
-  LoadExit MeetServers() {
+  LoadExit CheckServers() {
     for (const Target& target : options_.driver.targets) {
       ClientOptions client_options = options_.driver.client;
       client_options.target = target.address;
@@ -181,20 +181,20 @@ class Program {
   bool interrupted() const { return streams_.interrupted != nullptr && *streams_.interrupted; }
 
   // Closed loops of the same requests, without reports and without an end.
-  VictimOptions VictimsBeside() const {
-    VictimOptions victims;
-    victims.program = streams_.program;
-    victims.arguments = arguments_;
+  KilledClientOptions MakeKilledClientOptions() const {
+    KilledClientOptions clients;
+    clients.program = streams_.program;
+    clients.arguments = arguments_;
     for (const char* argument :
          {"--victims=0", "--verify=false", "--cancel_share=0", "--kill_share=0", "--trace=",
           "--arrivals=closed", "--steps=", "--search=false", "--requests=0", "--duration=720h",
           "--warmup=0", "--thresholds=", "--json=", "--csv=", "--html=", "--progress=never"}) {
-      victims.arguments.emplace_back(argument);
+      clients.arguments.emplace_back(argument);
     }
-    victims.count = options_.victims;
-    victims.life = options_.victim_life;
-    victims.seed = options_.driver.seed + 1;
-    return victims;
+    clients.count = options_.victims;
+    clients.life = options_.victim_life;
+    clients.seed = options_.driver.seed + 1;
+    return clients;
   }
 
   LoadResult RunOnce(double rate) {
@@ -202,7 +202,7 @@ class Program {
     driver_options.arrivals = MakeArrivals(options_, rate, trace_);
     LoadDriver driver(driver_options, pool_.get());
     std::vector<Interval> intervals;
-    Victims victims(VictimsBeside());
+    KilledClients clients(MakeKilledClientOptions());
     driver.Start();
     while (!driver.WaitUntilDone(kProgressInterval)) {
       AppendInterval(driver.TakeInterval(), &intervals);
@@ -216,7 +216,7 @@ class Program {
       streams_.err << "\r\x1b[K" << std::flush;
     }
     LoadResult result = driver.Finish();
-    result.victims = victims.Stop();
+    result.killed_clients = clients.Stop();
     result.intervals = std::move(intervals);
     return result;
   }
@@ -241,7 +241,7 @@ class Program {
         return false;
       }
       LoadResult run = RunOnce(rate);
-      const RateProbe probe = Judge(rate, run);
+      const RateProbe probe = EvaluateRate(rate, run);
       context_.probes.push_back(probe);
       out << absl::StrFormat("rate %10.1f  answered %10.1f  quantile %.3f ms  %s\n", rate,
                              probe.answered, absl::ToDoubleMilliseconds(probe.latency),
@@ -269,14 +269,15 @@ class Program {
     return found;
   }
 
-  RateProbe Judge(double rate, const LoadResult& run) const {
+  RateProbe EvaluateRate(double rate, const LoadResult& run) const {
     RateProbe probe;
     probe.rate = rate;
-    probe.answered = run.PerSecond(run.total.num(Fate::kAnswered));
+    probe.answered = run.PerSecond(run.total.num(CallOutcome::kAnswered));
     probe.latency = run.total.latency.Quantile(options_.goal_quantile);
-    probe.holds = run.total.num(Fate::kAnswered) > 0 && probe.latency <= context_.latency_goal &&
-                  run.total.error_share() <= kMostErrors && probe.answered >= kLeastOfRate * rate &&
-                  run.wrong_answers.empty();
+    probe.holds = run.total.num(CallOutcome::kAnswered) > 0 &&
+                  probe.latency <= context_.latency_goal &&
+                  run.total.error_share() <= kMaxErrorShare &&
+                  probe.answered >= kMinShareOfRate * rate && run.wrong_answers.empty();
     return probe;
   }
 
@@ -314,14 +315,14 @@ class Program {
     if (!has_json || !has_csv || !has_html) {
       return kLoadUsage;
     }
-    if (const VictimCounts& victims = result.victims; victims.ended > 0) {
-      return Fail(victims.last_exit_code == kLoadWrong ? kLoadWrong : kLoadFailed,
-                  absl::StrCat(victims.ended,
+    if (const KilledClientCounts& clients = result.killed_clients; clients.ended > 0) {
+      return Fail(clients.last_exit_code == kLoadWrong ? kLoadWrong : kLoadFailed,
+                  absl::StrCat(clients.ended,
                                " of the processes to be killed ended by themselves, "
                                "the last with exit code ",
-                               victims.last_exit_code));
+                               clients.last_exit_code));
     }
-    if (result.total.num(Fate::kAnswered) == 0) {
+    if (result.total.num(CallOutcome::kAnswered) == 0) {
       return Fail(kLoadFailed, "no call was answered after the warm-up");
     }
     return found && context_.missed_thresholds.empty() ? kLoadOk : kLoadMissed;

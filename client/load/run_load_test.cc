@@ -56,7 +56,8 @@ class RunLoadTest : public ::testing::Test {
     };
   }
 
-  // 30 requests without a warm-up, unless `arguments` say otherwise. `program` is what victims run.
+  // 30 requests without a warm-up, unless `arguments` say otherwise. `program` is what the killed
+  // clients run.
   Result Run(std::vector<std::string> arguments, const std::string& program = "") {
     const std::string defaults[] = {"--targets=" + server_.target(), "--requests=30", "--warmup=0",
                                     "--shapes=tiny", "--pool=4"};
@@ -92,20 +93,20 @@ TEST_F(RunLoadTest, SendsOnStreams) {
   EXPECT_EQ(server_.num_streams(), 2);
 }
 
-TEST_F(RunLoadTest, VictimsAreCountedAndMustNotEndByThemselves) {
+TEST_F(RunLoadTest, KilledClientsAreCountedAndMustNotEndByThemselves) {
   const std::string path = ::testing::TempDir() + "/victim";
-  const auto write_victim = [&path](const std::string& body) {
+  const auto write_program = [&path](const std::string& body) {
     std::ofstream(path) << "#!/bin/sh\n" << body;
     EXPECT_EQ(std::system(("chmod +x " + path).c_str()), 0);
   };
   // It waits for its input, a pipe that nobody writes to, and then for ever.
   ASSERT_EQ(std::system(("mkfifo " + path + ".never").c_str()), 0);
-  write_victim("exec cat " + path + ".never\n");
+  write_program("exec cat " + path + ".never\n");
   const Result result = Run({"--victims=2", "--victim_life=1h"}, path);
   EXPECT_EQ(result.code, kLoadOk) << result.err;
   EXPECT_THAT(result.out, HasSubstr("victims   2 client processes killed, 0 ended by themselves"));
   // Until one has ended before it was killed.
-  write_victim("exit 5\n");
+  write_program("exit 5\n");
   Result ended{kLoadOk, "", ""};
   while (ended.code == kLoadOk) {
     ended = Run({"--victims=8", "--requests=300"}, path);

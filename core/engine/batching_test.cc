@@ -334,7 +334,7 @@ TEST_F(BatchingTest, ASmallJobWaitsForOnePartOfALargeOneAtMost) {
     job.routing.backend = backend;
     const auto large = Submit(std::move(job));
     controls_->gate.AwaitWaiter();
-    controls_->gate.LetOnePass();
+    controls_->gate.AdmitOne();
     controls_->gate.AwaitWaiter();  // the second part runs, the third is planned by now or will be
     for (const char* client : {"large", "other"}) {
       const int64_t before = controls_->forwards();
@@ -342,7 +342,7 @@ TEST_F(BatchingTest, ASmallJobWaitsForOnePartOfALargeOneAtMost) {
       job.routing.backend = Backend::kPath;
       const auto small = Submit(std::move(job));
       while (!small->answered.HasBeenNotified()) {
-        controls_->gate.LetOnePass();
+        controls_->gate.AdmitOne();
         controls_->gate.AwaitWaiter();
       }
       ExpectFakeScores(small.get(), kPoison);
@@ -363,7 +363,7 @@ TEST_F(BatchingTest, DeviceTimeOfAJobThatNobodyWaitsForIsCounted) {
   controls_->gate.Close();
   const auto large = Submit(Fused(Batch(State(20), 10, 12), "large"));
   controls_->gate.AwaitWaiter();
-  controls_->gate.LetOnePass();
+  controls_->gate.AdmitOne();
   controls_->gate.AwaitWaiter();
   engine_->Cancel(large->id);
   EXPECT_TRUE(absl::IsCancelled(large->Await().status()));
@@ -384,7 +384,7 @@ TEST_F(BatchingTest, ADeadlineBetweenPartsEndsTheJobAndLaunchesNoFurtherPart) {
   job.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   const auto large = Submit(std::move(job));
   controls_->gate.AwaitWaiter();
-  controls_->gate.LetOnePass();
+  controls_->gate.AdmitOne();
   controls_->gate.AwaitWaiter();
   // The second part stands on the device, the third is planned or will be.
   EXPECT_TRUE(absl::IsDeadlineExceeded(large->Await().status())) << large->result.status();

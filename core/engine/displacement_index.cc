@@ -8,7 +8,7 @@ constexpr size_t kMaxChanged = 64;
 
 }  // namespace
 
-void DisplacementIndex::NoteChange(Client* client) {
+void DisplacementIndex::MarkChanged(Client* client) {
   changed_.insert(client);
   if (changed_.size() > kMaxChanged) {
     UpdateAll();
@@ -47,17 +47,17 @@ void DisplacementIndex::Update(Client* client) {
 void DisplacementIndex::ChangeHeld(Client* client, int64_t requests, int64_t tokens) {
   client->held_[static_cast<size_t>(Measure::kRequests)] += requests;
   client->held_[static_cast<size_t>(Measure::kTokens)] += tokens;
-  NoteChange(client);
+  MarkChanged(client);
 }
 
 void DisplacementIndex::Add(Client* client, Priority priority, TimePoint arrival, JobId id) {
   client->jobs_[Index(priority)].insert({arrival, id});
-  NoteChange(client);
+  MarkChanged(client);
 }
 
 void DisplacementIndex::Remove(Client* client, Priority priority, TimePoint arrival, JobId id) {
   client->jobs_[Index(priority)].erase({arrival, id});
-  NoteChange(client);
+  MarkChanged(client);
 }
 
 void DisplacementIndex::Forget(Client* client) {

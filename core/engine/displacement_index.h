@@ -72,7 +72,7 @@ class DisplacementIndex {
   };
 
   static size_t Index(Priority priority) { return priority == Priority::kLow ? 1 : 0; }
-  void NoteChange(Client* client);
+  void MarkChanged(Client* client);
   void Update(Client* client);
   void UpdateAll();
 

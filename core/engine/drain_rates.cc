@@ -34,7 +34,7 @@ void DrainRates::Record(int64_t size_tokens, int64_t tokens, double seconds) {
   evidence.sum_of_squares = evidence.sum_of_squares * kMemory + sample * sample;
 }
 
-std::optional<double> DrainRates::LeastSecondsPerToken(int size_class) const {
+std::optional<double> DrainRates::MinSecondsPerToken(int size_class) const {
   std::optional<double> rate = RateOf(size_class);
   if (!rate.has_value()) {
     const std::optional<double> smaller = RateOf(size_class - 1);
@@ -54,7 +54,7 @@ std::optional<double> DrainRates::RateOf(int size_class) const {
     return std::nullopt;
   }
   const double mean = evidence.sum / evidence.weight;
-  if (evidence.samples >= kSettledSamples) {
+  if (evidence.samples >= kMinSamplesForMean) {
     return mean;
   }
   const double variance = std::max(evidence.sum_of_squares / evidence.weight - mean * mean, 0.0);

@@ -26,7 +26,7 @@ class DrainRates {
   static constexpr int64_t kStaleAfterForwards = 1'000;
   // From this many samples on, the mean is taken as it is: a rate below it would, under lasting
   // overload, let in more than can be answered.
-  static constexpr int64_t kSettledSamples = 20;
+  static constexpr int64_t kMinSamplesForMean = 20;
 
   // The device took `seconds` for a forward of `tokens` that counts as one of `size_tokens`.
   void Record(int64_t size_tokens, int64_t tokens, double seconds);
@@ -34,7 +34,7 @@ class DrainRates {
   // The seconds that a token takes at least in forwards of this size class, or without evidence of
   // it in those of the cheaper neighbour: the mean of recent forwards, less its standard error as
   // long as samples are few. Nothing without enough evidence of either.
-  std::optional<double> LeastSecondsPerToken(int size_class) const;
+  std::optional<double> MinSecondsPerToken(int size_class) const;
 
   // The mean over recent forwards of any size; nothing before the first. A hint only.
   std::optional<double> MeanSecondsPerToken() const;

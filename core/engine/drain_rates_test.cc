@@ -38,28 +38,28 @@ TEST(DrainRates, SizeClassesArePowersOfTwo) {
 TEST(DrainRates, OnlyEnoughForwardsOfLikeSizeAreEvidence) {
   DrainRates rates;
   Record(rates, 1'024, 0.5, DrainRates::kMinSamples - 1);
-  EXPECT_EQ(rates.LeastSecondsPerToken(10), std::nullopt);
+  EXPECT_EQ(rates.MinSecondsPerToken(10), std::nullopt);
   Record(rates, 1'024, 0.5, 1);
-  EXPECT_EQ(rates.LeastSecondsPerToken(8), std::nullopt);
-  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(9), 0.5);
-  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(10), 0.5);
-  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(11), 0.5);
-  EXPECT_EQ(rates.LeastSecondsPerToken(12), std::nullopt);
+  EXPECT_EQ(rates.MinSecondsPerToken(8), std::nullopt);
+  EXPECT_DOUBLE_EQ(*rates.MinSecondsPerToken(9), 0.5);
+  EXPECT_DOUBLE_EQ(*rates.MinSecondsPerToken(10), 0.5);
+  EXPECT_DOUBLE_EQ(*rates.MinSecondsPerToken(11), 0.5);
+  EXPECT_EQ(rates.MinSecondsPerToken(12), std::nullopt);
   Record(rates, 2'048, 0.25, DrainRates::kMinSamples);
-  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(10), 0.5) << "its own";
-  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(12), 0.25);
+  EXPECT_DOUBLE_EQ(*rates.MinSecondsPerToken(10), 0.5) << "its own";
+  EXPECT_DOUBLE_EQ(*rates.MinSecondsPerToken(12), 0.25);
   Record(rates, 4'096, 0.125, 1);
   Record(rates, 8'192, 0.125, DrainRates::kMinSamples);
-  EXPECT_DOUBLE_EQ(*rates.LeastSecondsPerToken(12), 0.125) << "the cheaper neighbour";
+  EXPECT_DOUBLE_EQ(*rates.MinSecondsPerToken(12), 0.125) << "the cheaper neighbour";
 }
 
 TEST(DrainRates, OneSlowForwardAmongFewIsNotHeldAgainstTheRest) {
   DrainRates rates;
   Record(rates, 1'000, 10, 1);
   Record(rates, 1'000, 1, 3);
-  EXPECT_LT(*rates.LeastSecondsPerToken(9), 1.5) << "the mean is 3.1";
+  EXPECT_LT(*rates.MinSecondsPerToken(9), 1.5) << "the mean is 3.1";
   Record(rates, 1'000, 1, 100);
-  EXPECT_NEAR(*rates.LeastSecondsPerToken(9), 1, 0.1);
+  EXPECT_NEAR(*rates.MinSecondsPerToken(9), 1, 0.1);
 }
 
 TEST(DrainRates, MixedForwardsHaveARateCloseToTheirMean) {
@@ -67,7 +67,7 @@ TEST(DrainRates, MixedForwardsHaveARateCloseToTheirMean) {
   for (int i = 0; i < 100; ++i) {
     Record(rates, 1'000, i % 2 == 0 ? 1 : 3, 1);
   }
-  EXPECT_NEAR(*rates.LeastSecondsPerToken(9), 2, 0.1)
+  EXPECT_NEAR(*rates.MinSecondsPerToken(9), 2, 0.1)
       << "an estimate far below would let in more than can be answered";
 }
 
@@ -75,11 +75,11 @@ TEST(DrainRates, OldEvidenceIsForgotten) {
   DrainRates rates;
   Record(rates, 1'000, 1, 10);
   Record(rates, 10, 1, DrainRates::kStaleAfterForwards - 1);
-  EXPECT_NE(rates.LeastSecondsPerToken(9), std::nullopt);
+  EXPECT_NE(rates.MinSecondsPerToken(9), std::nullopt);
   Record(rates, 10, 1, 1);
-  EXPECT_EQ(rates.LeastSecondsPerToken(9), std::nullopt);
+  EXPECT_EQ(rates.MinSecondsPerToken(9), std::nullopt);
   Record(rates, 1'000, 2, 1);
-  EXPECT_EQ(rates.LeastSecondsPerToken(9), std::nullopt) << "one new sample does not revive it";
+  EXPECT_EQ(rates.MinSecondsPerToken(9), std::nullopt) << "one new sample does not revive it";
 }
 
 TEST(WaitingWork, TheLeastTimeIsThatOfTheCheapestTokens) {
@@ -89,14 +89,14 @@ TEST(WaitingWork, TheLeastTimeIsThatOfTheCheapestTokens) {
   work.Add("", Alone(10'000));
   work.Add("", Alone(1'000));
   EXPECT_EQ(work.tokens(), 11'100);
-  EXPECT_EQ(work.LeastSeconds(11'100, rates), 0) << "nothing is known";
+  EXPECT_EQ(work.MinSeconds(11'100, rates), 0) << "nothing is known";
   Record(rates, 100, 10, 4);
   Record(rates, 10'000, 1, 4);
-  EXPECT_DOUBLE_EQ(work.LeastSeconds(1'000, rates), 0) << "all of it may be the unknown ones";
-  EXPECT_DOUBLE_EQ(work.LeastSeconds(1'500, rates), 500);
-  EXPECT_NEAR(work.LeastSeconds(11'010, rates), 10'000 + 10 * 10, 0.01);
+  EXPECT_DOUBLE_EQ(work.MinSeconds(1'000, rates), 0) << "all of it may be the unknown ones";
+  EXPECT_DOUBLE_EQ(work.MinSeconds(1'500, rates), 500);
+  EXPECT_NEAR(work.MinSeconds(11'010, rates), 10'000 + 10 * 10, 0.01);
   work.Remove("", Alone(10'000));
-  EXPECT_NEAR(work.LeastSeconds(1'100, rates), 100 * 10, 0.01);
+  EXPECT_NEAR(work.MinSeconds(1'100, rates), 100 * 10, 0.01);
 }
 
 TEST(WaitingWork, ForecastsStandInWhereNothingWasSeen) {
@@ -104,10 +104,10 @@ TEST(WaitingWork, ForecastsStandInWhereNothingWasSeen) {
   WaitingWork work(kMaxBatchTokens, kMaxBatchBytes);
   work.Add("", Alone(1'000, 2'000'000'000));
   work.Add("", Alone(1'000, 0));
-  EXPECT_DOUBLE_EQ(work.LeastSeconds(2'000, rates), 2);
-  EXPECT_DOUBLE_EQ(work.LeastSecondsOf("", Alone(500, 1'000'000'000), rates), 1);
+  EXPECT_DOUBLE_EQ(work.MinSeconds(2'000, rates), 2);
+  EXPECT_DOUBLE_EQ(work.MinSecondsOf("", Alone(500, 1'000'000'000), rates), 1);
   Record(rates, 1'000, 0.5, 4);
-  EXPECT_DOUBLE_EQ(work.LeastSeconds(2'000, rates), 1'000);
+  EXPECT_DOUBLE_EQ(work.MinSeconds(2'000, rates), 1'000);
 }
 
 TEST(WaitingWork, SharedWorkHasTheSizeOfItsForwards) {
@@ -118,17 +118,17 @@ TEST(WaitingWork, SharedWorkHasTheSizeOfItsForwards) {
     work.Add("a", Sharing(100));
     work.Add("b" + std::to_string(i), Sharing(100));
   }
-  EXPECT_EQ(work.LeastSeconds(8'000, rates), 0) << "4,000 under one key, 100 under each other";
+  EXPECT_EQ(work.MinSeconds(8'000, rates), 0) << "4,000 under one key, 100 under each other";
   for (int i = 0; i < 60; ++i) {
     work.Add("a", Sharing(100));
   }
-  EXPECT_EQ(work.LeastSeconds(14'000, rates), 10'000) << "10,000 under one key";
-  EXPECT_DOUBLE_EQ(work.LeastSecondsOf("a", Sharing(100), rates), 100);
-  EXPECT_EQ(work.LeastSecondsOf("b", Sharing(100), rates), 0);
+  EXPECT_EQ(work.MinSeconds(14'000, rates), 10'000) << "10,000 under one key";
+  EXPECT_DOUBLE_EQ(work.MinSecondsOf("a", Sharing(100), rates), 100);
+  EXPECT_EQ(work.MinSecondsOf("b", Sharing(100), rates), 0);
   for (int i = 0; i < 60; ++i) {
     work.Remove("a", Sharing(100));
   }
-  EXPECT_EQ(work.LeastSeconds(8'000, rates), 0);
+  EXPECT_EQ(work.MinSeconds(8'000, rates), 0);
 }
 
 TEST(WaitingWork, TheByteLimitOfABatchMakesItsForwardsSmaller) {
@@ -138,7 +138,7 @@ TEST(WaitingWork, TheByteLimitOfABatchMakesItsForwardsSmaller) {
   for (int i = 0; i < 100; ++i) {
     work.Add("a", Sharing(100, kMaxBatchBytes / 10));
   }
-  EXPECT_EQ(work.LeastSeconds(10'000, rates), 10'000) << "ten jobs of 100 tokens each";
+  EXPECT_EQ(work.MinSeconds(10'000, rates), 10'000) << "ten jobs of 100 tokens each";
 }
 
 }  // namespace

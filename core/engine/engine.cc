@@ -45,14 +45,14 @@ absl::Status CheckOptions(const Engine::Options& options) {
   return absl::OkStatus();
 }
 
-std::vector<std::unique_ptr<ModelSlot>> MakeSlots(
+std::vector<std::unique_ptr<ServedModel>> MakeServedModels(
     std::vector<std::unique_ptr<ModelRunner>> runners) {
-  std::vector<std::unique_ptr<ModelSlot>> slots;
-  slots.reserve(runners.size());
+  std::vector<std::unique_ptr<ServedModel>> served_models;
+  served_models.reserve(runners.size());
   for (std::unique_ptr<ModelRunner>& runner : runners) {
-    slots.push_back(std::make_unique<ModelSlot>(std::move(runner)));
+    served_models.push_back(std::make_unique<ServedModel>(std::move(runner)));
   }
-  return slots;
+  return served_models;
 }
 
 }  // namespace
@@ -80,9 +80,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
 
 Engine::Engine(const Options& options, std::vector<std::unique_ptr<ModelRunner>> runners)
     : options_(options),
-      slots_(MakeSlots(std::move(runners))),
+      served_models_(MakeServedModels(std::move(runners))),
       states_(options.scheduler),
-      alarm_([this] { Ring(); }),
+      alarm_([this] { OnAlarm(); }),
       planning_thread_([this] { PlanLoop(); }),
       device_thread_([this] { DeviceLoop(); }) {}
 
@@ -96,10 +96,10 @@ Engine::~Engine() {
   planning_thread_.join();
 }
 
-const ModelSlot* Engine::FindSlot(absl::string_view name) const {
-  for (const auto& slot : slots_) {
-    if (name.empty() || slot->name() == name) {
-      return slot.get();
+const ServedModel* Engine::FindServedModel(absl::string_view name) const {
+  for (const auto& served : served_models_) {
+    if (name.empty() || served->name() == name) {
+      return served.get();
     }
   }
   return nullptr;
@@ -107,24 +107,24 @@ const ModelSlot* Engine::FindSlot(absl::string_view name) const {
 
 std::vector<std::shared_ptr<const ModelInfo>> Engine::models() const {
   std::vector<std::shared_ptr<const ModelInfo>> models;
-  models.reserve(slots_.size());
-  for (const auto& slot : slots_) {
-    models.push_back(slot->info());
+  models.reserve(served_models_.size());
+  for (const auto& served : served_models_) {
+    models.push_back(served->info());
   }
   return models;
 }
 
 std::shared_ptr<const ModelInfo> Engine::FindModel(absl::string_view name) const {
-  const ModelSlot* slot = FindSlot(name);
-  return slot == nullptr ? nullptr : slot->info();
+  const ServedModel* served = FindServedModel(name);
+  return served == nullptr ? nullptr : served->info();
 }
 
 absl::Status Engine::ReplaceModel(std::shared_ptr<ModelRunner> next,
                                   absl::string_view expected_fingerprint) {
   const std::string name = next->info()->name;
-  for (const auto& slot : slots_) {
-    if (slot->name() == name) {
-      return slot->Replace(std::move(next), expected_fingerprint);
+  for (const auto& served : served_models_) {
+    if (served->name() == name) {
+      return served->Replace(std::move(next), expected_fingerprint);
     }
   }
   return absl::NotFoundError(absl::StrCat("model: '", name, "' is not loaded"));
@@ -167,8 +167,8 @@ JobRequest Engine::RequestFor(const ScoreJob& job, const RouteOptions& route,
 }
 
 absl::Status Engine::Submit(ScoreJob job, Callback done) {
-  const ModelSlot* slot = FindSlot(job.model);
-  if (slot == nullptr) {
+  const ServedModel* served = FindServedModel(job.model);
+  if (served == nullptr) {
     return absl::NotFoundError(absl::StrCat("model: '", job.model, "' is not loaded"));
   }
   if (!healthy()) {
@@ -177,13 +177,13 @@ absl::Status Engine::Submit(ScoreJob job, Callback done) {
   if (job.id == 0) {
     job.id = NewJobId();
   }
-  const std::shared_ptr<const ModelInfo> model = slot->info();
+  const std::shared_ptr<const ModelInfo> model = served->info();
   const RouteOptions route = EffectiveRoute(job, *model);
   const JobRequest request = RequestFor(job, route, *model);
   auto admitted = std::make_shared<AdmittedJob>();
   admitted->id = request.id;
   admitted->run =
-      std::make_unique<JobRun>(std::move(job), route, options_.scheduler.max_batch_tokens, slot);
+      std::make_unique<JobRun>(std::move(job), route, options_.scheduler.max_batch_tokens, served);
   admitted->pass = admitted->run->TakePass();
   admitted->done = std::move(done);
   return Admit(request, admitted);
@@ -305,7 +305,7 @@ void Engine::SetAlarm() {
   }
 }
 
-void Engine::Ring() {
+void Engine::OnAlarm() {
   std::vector<Ended> ended;
   {
     MutexLock lock(&mutex_);
@@ -331,18 +331,18 @@ void Engine::Deliver(std::vector<Ended> ended) {
 }
 
 absl::StatusOr<RequestPlan> Engine::Plan(const ScoreJob& job) const {
-  const ModelSlot* slot = FindSlot(job.model);
-  if (slot == nullptr) {
+  const ServedModel* served = FindServedModel(job.model);
+  if (served == nullptr) {
     return absl::NotFoundError(absl::StrCat("model: '", job.model, "' is not loaded"));
   }
-  return RequestPlan::Create(job.batch, EffectiveRoute(job, *slot->info()),
+  return RequestPlan::Create(job.batch, EffectiveRoute(job, *served->info()),
                              options_.scheduler.max_batch_tokens, TrieUse::kAlways);
 }
 
 GraphUse Engine::graphs() const {
   GraphUse sum;
-  for (const auto& slot : slots_) {
-    const GraphUse use = slot->runner()->graphs();
+  for (const auto& served : served_models_) {
+    const GraphUse use = served->runner()->graphs();
     sum.count += use.count;
     sum.bytes += use.bytes;
   }

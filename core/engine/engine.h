@@ -44,9 +44,9 @@
 #include "core/engine/forward_states.h"
 #include "core/engine/job_run.h"
 #include "core/engine/model_runner.h"
-#include "core/engine/model_slot.h"
 #include "core/engine/planned_forward.h"
 #include "core/engine/scheduler.h"
+#include "core/engine/served_model.h"
 #include "core/engine/types.h"
 #include "core/tree/tree_plan.h"
 
@@ -104,7 +104,7 @@ class Engine {
 
   // Puts `next` in the place of the model of its name: jobs whose first forward is planned from now
   // on are answered by it, others to their end by the weights that began them, which are freed with
-  // the last of them. Nobody waits. NOT_FOUND, or errors as of ModelSlot::Replace.
+  // the last of them. Nobody waits. NOT_FOUND, or errors as of ServedModel::Replace.
   absl::Status ReplaceModel(std::shared_ptr<ModelRunner> next,
                             absl::string_view expected_fingerprint);
 
@@ -120,7 +120,7 @@ class Engine {
   GraphUse graphs() const;
 
   // The memory of the first model's device, for metrics.
-  DeviceMemory device_memory() const { return slots_.front()->runner()->device_memory(); }
+  DeviceMemory device_memory() const { return served_models_.front()->runner()->device_memory(); }
 
   EngineStats stats() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -143,7 +143,7 @@ class Engine {
 
   Engine(const Options& options, std::vector<std::unique_ptr<ModelRunner>> runners);
 
-  const ModelSlot* FindSlot(absl::string_view name) const;
+  const ServedModel* FindServedModel(absl::string_view name) const;
   RouteOptions EffectiveRoute(const ScoreJob& job, const ModelInfo& model) const;
 
   JobRequest RequestFor(const ScoreJob& job, const RouteOptions& route,
@@ -164,19 +164,19 @@ class Engine {
   void RunWork() ABSL_LOCKS_EXCLUDED(mutex_);
   void Run(PlannedForward* planned) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunSmaller(PlannedForward* planned) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Absorb(const PlannedForward& planned, const absl::StatusOr<PartOutput>& output,
-              double device_ms) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Conclude(const AdmittedJob& job, absl::StatusOr<JobRun::Progress> progress)
+  void HandleOutput(const PlannedForward& planned, const absl::StatusOr<PartOutput>& output,
+                    double device_ms) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AnswerOrContinue(const AdmittedJob& job, absl::StatusOr<JobRun::Progress> progress)
       ABSL_LOCKS_EXCLUDED(mutex_);
   std::optional<Route> Advance(const AdmittedJob& job, absl::StatusOr<JobRun::Progress> progress,
                                std::vector<Ended>* ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NoteHealth(const absl::Status& status);
-  static void NoteMemory(const PlannedForward& planned, const absl::Status& status);
+  void UpdateHealth(const absl::Status& status);
+  static void UpdateForwardLimit(const PlannedForward& planned, const absl::Status& status);
   // Call this without the lock, because whoever reads the log may be slow.
   void LogFallbackOnce(const Route& route) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The functions that end jobs. Any thread may call them.
-  void Ring() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnAlarm() ABSL_LOCKS_EXCLUDED(mutex_);
   void SetAlarm() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAnswered(JobId id, absl::StatusOr<ScoreResult> result, std::vector<Ended>* ended)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -188,7 +188,7 @@ class Engine {
   void Deliver(std::vector<Ended> ended) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;
-  std::vector<std::unique_ptr<ModelSlot>> slots_;  // as many as at the start
+  std::vector<std::unique_ptr<ServedModel>> served_models_;  // as many as at the start
   std::atomic<JobId> next_job_id_{1};
   std::atomic<bool> healthy_{true};
 

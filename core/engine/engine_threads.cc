@@ -26,7 +26,7 @@ bool IsTooLarge(const Forward& forward, const ForwardLimit& limit) {
 // Jobs that share a forward are answered by one version of the weights. Jobs that were launched
 // before keep theirs.
 void BindWeights(const PlannedForward& planned) {
-  const std::shared_ptr<ModelRunner> runner = planned.jobs.front()->run->slot().runner();
+  const std::shared_ptr<ModelRunner> runner = planned.jobs.front()->run->served_model().runner();
   for (const std::shared_ptr<AdmittedJob>& job : planned.jobs) {
     if (!job->launched) {
       job->run->Bind(runner);
@@ -145,7 +145,7 @@ void Engine::RunWork() {
     device_work_.pop_front();
   }
   absl::Status status = healthy() ? work->run() : UnhealthyError();
-  NoteHealth(status);
+  UpdateHealth(status);
   MutexLock lock(&mutex_);
   work->status = std::move(status);
   work->done = true;
@@ -175,7 +175,8 @@ void Engine::LaunchNext() {
 void Engine::Run(PlannedForward* planned) {
   JobRun& first = *planned->jobs.front()->run;
   const Forward& forward = planned->forward;
-  if (IsTooLarge(forward, first.slot().forward_limit()) && first.CanRunSmaller(forward, 0)) {
+  if (IsTooLarge(forward, first.served_model().forward_limit()) &&
+      first.CanRunSmaller(forward, 0)) {
     RunSmaller(planned);
     return;
   }
@@ -184,8 +185,8 @@ void Engine::Run(PlannedForward* planned) {
       healthy() ? first.runner().Run(forward.plan, first.part_outputs())
                 : absl::StatusOr<PartOutput>(UnhealthyError());
   const double device_ms = running.ElapsedMs();
-  NoteHealth(output.status());
-  NoteMemory(*planned, output.status());
+  UpdateHealth(output.status());
+  UpdateForwardLimit(*planned, output.status());
   const std::chrono::duration<double> duration(device_ms / 1000);
   if (options_.on_forward) {
     options_.on_forward({static_cast<int64_t>(planned->jobs.size()),
@@ -197,14 +198,14 @@ void Engine::Run(PlannedForward* planned) {
     stats_.device_seconds += duration.count();
     stats_.out_of_memory_forwards += absl::IsResourceExhausted(output.status()) ? 1 : 0;
     if (output.ok()) {
-      states_.RecordForward(planned->turn, duration);
+      states_.RecordForward(planned->batch, duration);
     }
   }
-  Absorb(*planned, output, device_ms);
+  HandleOutput(*planned, output, device_ms);
 }
 
-void Engine::Absorb(const PlannedForward& planned, const absl::StatusOr<PartOutput>& output,
-                    double device_ms) {
+void Engine::HandleOutput(const PlannedForward& planned, const absl::StatusOr<PartOutput>& output,
+                          double device_ms) {
   const Forward& forward = planned.forward;
   const int64_t computed_tokens = std::max<int64_t>(forward.plan.computed_tokens(), 1);
   for (size_t i = 0; i < planned.jobs.size(); ++i) {
@@ -220,9 +221,10 @@ void Engine::Absorb(const PlannedForward& planned, const absl::StatusOr<PartOutp
       }
       job.device_seconds += seconds;
     }
-    absl::StatusOr<JobRun::Progress> progress = job.run->Absorb(forward, i, output, device_ms);
-    NoteHealth(progress.status());
-    Conclude(job, std::move(progress));
+    absl::StatusOr<JobRun::Progress> progress =
+        job.run->HandleOutput(forward, i, output, device_ms);
+    UpdateHealth(progress.status());
+    AnswerOrContinue(job, std::move(progress));
   }
 }
 
@@ -231,12 +233,12 @@ void Engine::RunSmaller(PlannedForward* planned) {
   for (size_t i = 0; i < planned->jobs.size(); ++i) {
     AdmittedJob& job = *planned->jobs[i];
     absl::StatusOr<JobRun::Progress> progress = job.run->RunSmaller(planned->forward, i);
-    Conclude(job, std::move(progress));
+    AnswerOrContinue(job, std::move(progress));
   }
 }
 
 // Answers a job after its forward, or lets it run again.
-void Engine::Conclude(const AdmittedJob& job, absl::StatusOr<JobRun::Progress> progress) {
+void Engine::AnswerOrContinue(const AdmittedJob& job, absl::StatusOr<JobRun::Progress> progress) {
   std::vector<Ended> ended;
   std::optional<Route> answered;
   {
@@ -278,17 +280,17 @@ std::optional<Route> Engine::Advance(const AdmittedJob& job,
 
 // Learns from each forward how large the next ones may be, and logs each time that this falls. A
 // forward on weights that were replaced says nothing about the weights that serve now.
-void Engine::NoteMemory(const PlannedForward& planned, const absl::Status& status) {
+void Engine::UpdateForwardLimit(const PlannedForward& planned, const absl::Status& status) {
   const JobRun& first = *planned.jobs.front()->run;
-  if (first.slot().runner().get() != &first.runner()) {
+  if (first.served_model().runner().get() != &first.runner()) {
     return;
   }
   const TreePlan& plan = planned.forward.plan;
-  ForwardLimit& limit = first.slot().forward_limit();
+  ForwardLimit& limit = first.served_model().forward_limit();
   if (status.ok()) {
-    limit.RecordFit(plan.computed_tokens());
+    limit.RecordSuccess(plan.computed_tokens());
   } else if (absl::IsResourceExhausted(status) && limit.RecordFailure(plan.computed_tokens())) {
-    LogWarning("forward_out_of_memory", {{"model", first.slot().name()},
+    LogWarning("forward_out_of_memory", {{"model", first.served_model().name()},
                                          {"backend", BackendName(plan.backend)},
                                          {"requests", static_cast<int64_t>(planned.jobs.size())},
                                          {"tokens", plan.computed_tokens()},
@@ -297,7 +299,7 @@ void Engine::NoteMemory(const PlannedForward& planned, const absl::Status& statu
   }
 }
 
-void Engine::NoteHealth(const absl::Status& status) {
+void Engine::UpdateHealth(const absl::Status& status) {
   if (absl::IsUnavailable(status) && healthy_.exchange(false)) {
     LogError("device_lost", {{"error", std::string(status.message())}});
   }

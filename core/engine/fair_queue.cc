@@ -19,15 +19,15 @@ FairQueue::Place FairQueue::Add(const std::string& client_name, JobId job, End e
     client = std::make_unique<Client>();
     client->name = client_name;
   }
-  // A client's place in the order depends on its clock and turn: out while they change.
+  // A client's place in the order depends on its clock and sequence: out while they change.
   const bool front = end == End::kFront;
   if (!client->jobs.empty()) {
     order_.erase(client.get());
   }
   if (client->jobs.empty() || front) {
-    client->clock = std::max(client->clock, present_);
-    NoteChange(client.get());
-    client->turn = front ? --first_turn_ : next_turn_++;
+    client->clock = std::max(client->clock, virtual_time_);
+    MarkChanged(client.get());
+    client->sequence = front ? --first_sequence_ : next_sequence_++;
   }
   const Place place = client->jobs.insert(front ? client->jobs.begin() : client->jobs.end(), job);
   order_.insert(client.get());
@@ -44,7 +44,7 @@ void FairQueue::Remove(const std::string& client_name, Place place) {
     return;
   }
   order_.erase(client->second.get());
-  if (client->second->clock <= present_) {
+  if (client->second->clock <= virtual_time_) {
     Forget(client);
   }
 }
@@ -58,7 +58,7 @@ void FairQueue::Yield(const std::string& client_name, Place place) {
   MoveToBack(client_name, place);
   Client* client = clients_.at(client_name).get();
   order_.erase(client);
-  client->turn = next_turn_++;
+  client->sequence = next_sequence_++;
   order_.insert(client);
 }
 
@@ -89,16 +89,16 @@ std::optional<JobId> FairQueue::Next(int64_t max_lead,
 int64_t FairQueue::ClockOf(const std::string& client_name) const {
   const auto client = clients_.find(client_name);
   if (client == clients_.end()) {
-    return present_;
+    return virtual_time_;
   }
   const Client& known = *client->second;
-  return known.jobs.empty() ? std::max(known.clock, present_) : known.clock;
+  return known.jobs.empty() ? std::max(known.clock, virtual_time_) : known.clock;
 }
 
 void FairQueue::ChangeWaiting(const std::string& client_name, int64_t change) {
   Client* client = clients_.at(client_name).get();
   client->waiting_tokens += change;
-  NoteChange(client);
+  MarkChanged(client);
 }
 
 int64_t FairQueue::TokensAhead(const std::string& client_name, int64_t tokens) {
@@ -109,7 +109,7 @@ int64_t FairQueue::TokensAhead(const std::string& client_name, int64_t tokens) {
   return starts_.Below(clock_then) - ends_.Below(clock_then);
 }
 
-void FairQueue::NoteChange(Client* client) {
+void FairQueue::MarkChanged(Client* client) {
   changed_.insert(client);
   if (changed_.size() > kMaxChanged) {
     IndexAll();
@@ -147,16 +147,16 @@ void FairQueue::Charge(const std::string& client_name, int64_t tokens) {
     order_.erase(client);
   }
   client->clock += tokens;
-  NoteChange(client);
+  MarkChanged(client);
   if (tokens > 0) {
-    client->turn = next_turn_++;
+    client->sequence = next_sequence_++;
   }
   if (waits) {
     order_.insert(client);
   }
 }
 
-void FairQueue::Advance(int64_t clock) { present_ = std::max(present_, clock); }
+void FairQueue::Advance(int64_t clock) { virtual_time_ = std::max(virtual_time_, clock); }
 
 void FairQueue::Forget(Clients::iterator client) {
   client->second->waiting_tokens = 0;

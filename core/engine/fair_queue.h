@@ -67,37 +67,37 @@ class FairQueue {
   struct Client {
     std::string name;
     int64_t clock = 0;
-    int64_t turn = 0;  // among clients whose clocks agree, who came first
+    int64_t sequence = 0;  // among clients whose clocks agree, who came first
     std::list<JobId> jobs;
     int64_t waiting_tokens = 0;
     // What starts_ and ends_ have of it; equal = nothing.
     int64_t start = 0;
     int64_t end = 0;
   };
-  struct Behind {
+  struct LessClock {
     bool operator()(const Client* a, const Client* b) const {
-      return a->clock != b->clock ? a->clock < b->clock : a->turn < b->turn;
+      return a->clock != b->clock ? a->clock < b->clock : a->sequence < b->sequence;
     }
   };
 
   using Clients = absl::flat_hash_map<std::string, std::unique_ptr<Client>>;
 
-  void NoteChange(Client* client);
+  void MarkChanged(Client* client);
   void IndexAll();
   void Index(Client* client);
   void Forget(Clients::iterator client);
   void ForgetIdle();
 
   Clients clients_;
-  absl::btree_set<Client*, Behind> order_;  // those with jobs
+  absl::btree_set<Client*, LessClock> order_;  // those with jobs
   // Where the service of what a client has waiting starts on its clock, and where it ends: up to a
   // clock of t, client i is served max(t - start_i, 0) - max(t - end_i, 0).
   GapSums starts_;
   GapSums ends_;
   absl::flat_hash_set<Client*> changed_;  // since they were indexed
-  int64_t present_ = 0;  // where the furthest behind stood when the last service was chosen
-  int64_t first_turn_ = 0;
-  int64_t next_turn_ = 0;
+  int64_t virtual_time_ = 0;  // where the furthest behind stood when the last service was chosen
+  int64_t first_sequence_ = 0;
+  int64_t next_sequence_ = 0;
 };
 
 }  // namespace canopy

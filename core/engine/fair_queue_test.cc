@@ -39,7 +39,7 @@ TEST(FairQueueTest, OnlyTheFirstJobOfAClientMayRide) {
   EXPECT_EQ(queue.Next(100, [](JobId job) { return job != 1; }), JobId{3});
 }
 
-TEST(FairQueueTest, EqualClocksGoInTheOrderOfTheirTurns) {
+TEST(FairQueueTest, EqualClocksGoInTheOrderOfArrival) {
   FairQueue queue;
   const FairQueue::Place first = queue.Add("a", 1, kBack);
   queue.Add("a", 2, kBack);
@@ -99,18 +99,19 @@ TEST(FairQueueTest, AJobPutBackAtTheFrontGoesFirst) {
   EXPECT_TRUE(queue.empty()) << "each once";
 }
 
-TEST(FairQueueTest, AChargeGivesTheTurnToTheOthers) {
+TEST(FairQueueTest, AChargedClientGoesAfterTheOthers) {
   FairQueue queue;
   queue.Add("a", 1, kBack);
   queue.Add("b", 2, kBack);
   queue.Charge("b", 7);
   queue.Charge("a", 7);
-  EXPECT_EQ(queue.Next(), JobId{2}) << "served before, so its turn is first among equals";
+  EXPECT_EQ(queue.Next(), JobId{2}) << "served before, so it goes first among equal clocks";
   queue.Charge("a", 5);
   queue.Charge("b", 5);
   queue.Charge("b", -5);
   queue.Charge("a", -5);
-  EXPECT_EQ(queue.Next(), JobId{1}) << "what is given back moves the clock, not the turn";
+  EXPECT_EQ(queue.Next(), JobId{1})
+      << "what is given back moves the clock, not the order of arrival";
 }
 
 // Debts outlive absence, until the others have caught up.

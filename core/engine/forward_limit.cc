@@ -5,9 +5,9 @@
 namespace canopy {
 namespace {
 
-constexpr int64_t kFitsBeforeRise = 64;
+constexpr int64_t kSuccessesBeforeRise = 64;
 // While the limit is below half of what failed first.
-constexpr int64_t kFitsBeforeFastRise = 8;
+constexpr int64_t kSuccessesBeforeFastRise = 8;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ int64_t ForwardLimit::tokens() const {
 
 bool ForwardLimit::RecordFailure(int64_t tokens) {
   MutexLock lock(&mutex_);
-  num_fits_ = 0;
+  num_successes_ = 0;
   rise_eighths_ = 1;
   failed_tokens_ = tokens_ == kNone ? tokens : std::max(failed_tokens_, tokens);
   const int64_t lower = std::max<int64_t>(tokens / 2, 1);
@@ -33,7 +33,7 @@ bool ForwardLimit::RecordFailure(int64_t tokens) {
   return true;
 }
 
-void ForwardLimit::RecordFit(int64_t tokens) {
+void ForwardLimit::RecordSuccess(int64_t tokens) {
   MutexLock lock(&mutex_);
   // Smaller ones say nothing about the limit.
   if (tokens_ == kNone || tokens < tokens_ / 2) {
@@ -41,10 +41,10 @@ void ForwardLimit::RecordFit(int64_t tokens) {
   }
   in_chain_ = false;
   const bool is_far_below = tokens_ < chain_tokens_ / 2;
-  if (++num_fits_ < (is_far_below ? kFitsBeforeFastRise : kFitsBeforeRise)) {
+  if (++num_successes_ < (is_far_below ? kSuccessesBeforeFastRise : kSuccessesBeforeRise)) {
     return;
   }
-  num_fits_ = 0;
+  num_successes_ = 0;
   tokens_ += std::max<int64_t>(tokens_ * rise_eighths_ / 8, 1);
   rise_eighths_ = std::min<int64_t>(2 * rise_eighths_, 8);
   if (tokens_ >= failed_tokens_) {
@@ -58,7 +58,7 @@ void ForwardLimit::Reset() {
   failed_tokens_ = kNone;
   chain_tokens_ = kNone;
   in_chain_ = false;
-  num_fits_ = 0;
+  num_successes_ = 0;
   rise_eighths_ = 1;
 }
 

@@ -34,7 +34,7 @@ class ForwardLimit {
   // A forward of `tokens` found no memory. Returns whether the limit is now lower than before.
   bool RecordFailure(int64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);
   // A forward of `tokens` ran.
-  void RecordFit(int64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RecordSuccess(int64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);
   // Forgets everything: other weights serve.
   void Reset() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -44,7 +44,7 @@ class ForwardLimit {
   int64_t failed_tokens_ ABSL_GUARDED_BY(mutex_) = kNone;  // the most since there is a limit
   int64_t chain_tokens_ ABSL_GUARDED_BY(mutex_) = kNone;   // that failed first in the last chain
   bool in_chain_ ABSL_GUARDED_BY(mutex_) = false;          // nothing fitted since the last failure
-  int64_t num_fits_ ABSL_GUARDED_BY(mutex_) = 0;           // since the limit last changed
+  int64_t num_successes_ ABSL_GUARDED_BY(mutex_) = 0;      // since the limit last changed
   int64_t rise_eighths_ ABSL_GUARDED_BY(mutex_) = 1;       // of the limit, when it next rises
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 void Fit(ForwardLimit& limit, int64_t tokens, int times) {
   for (int i = 0; i < times; ++i) {
-    limit.RecordFit(tokens);
+    limit.RecordSuccess(tokens);
   }
 }
 
@@ -86,7 +86,7 @@ TEST(ForwardLimitTest, AChainOfRetriesIsForgottenWithinTwoHundredForwards) {
   EXPECT_EQ(limit.tokens(), 1);
   int fits = 0;
   for (; limit.tokens() != ForwardLimit::kNone && fits < 1'000; ++fits) {
-    limit.RecordFit(limit.tokens());
+    limit.RecordSuccess(limit.tokens());
   }
   EXPECT_LE(fits, 220);
 }
@@ -120,7 +120,7 @@ TEST(ForwardLimitTest, ASmallDeviceFailsSeldom) {
       limit.RecordFailure(tokens);
       ++failures;
     } else {
-      limit.RecordFit(tokens);
+      limit.RecordSuccess(tokens);
     }
   }
   EXPECT_LE(failures, 10'000 / 60);

@@ -31,7 +31,7 @@ ForwardStates::Arrival ForwardStates::Arrive(const JobRequest& request,
   }
   jobs_.emplace(request.id, job);
   may_take_ = true;
-  stale_ = stale_ || (MayRevise() && scheduler_.WouldChange(turn_, request.id));
+  stale_ = stale_ || (MayRevise() && scheduler_.WouldChange(batch_, request.id));
   return arrival;
 }
 
@@ -81,7 +81,7 @@ bool ForwardStates::Restart(JobId id, std::shared_ptr<Pass> pass) {
   // A part of the previous pass may be planned already.
   if (next_ == Next::kPlanned && !IsCurrent(*planned_)) {
     const std::unique_ptr<PlannedForward> outdated = std::move(planned_);
-    ReturnTurn(outdated->turn);
+    ReturnBatch(outdated->batch);
   }
   if (!scheduler_.IsWaiting(id)) {
     // The first part of the new pass is planned later; until then it counts as a full one.
@@ -103,15 +103,15 @@ std::unique_ptr<PlannedForward> ForwardStates::StartPlanning(TimePoint now, Jobs
   expired->insert(expired->end(), ended.begin(), ended.end());
   std::unique_ptr<PlannedForward> before = std::move(planned_);
   if (before != nullptr) {
-    ReturnTurn(before->turn);
+    ReturnBatch(before->batch);
   }
-  std::optional<Turn> turn = scheduler_.Take(now);
-  may_take_ = turn.has_value();
-  if (turn.has_value()) {
+  std::optional<ScheduledBatch> batch = scheduler_.Take(now);
+  may_take_ = batch.has_value();
+  if (batch.has_value()) {
     next_ = Next::kPlanning;
-    turn_ = *turn;
-    if (before != nullptr && turn->jobs == before->turn.jobs) {
-      before->turn = *std::move(turn);
+    batch_ = *batch;
+    if (before != nullptr && batch->jobs == before->batch.jobs) {
+      before->batch = *std::move(batch);
       return before;
     }
   }
@@ -119,19 +119,19 @@ std::unique_ptr<PlannedForward> ForwardStates::StartPlanning(TimePoint now, Jobs
     const std::shared_ptr<AdmittedJob> job = before->jobs.front();
     job->kept_part = std::move(before);
   }
-  return turn.has_value() ? Begin(*std::move(turn)) : nullptr;
+  return batch.has_value() ? Begin(*std::move(batch)) : nullptr;
 }
 
-std::unique_ptr<PlannedForward> ForwardStates::Begin(Turn turn) {
-  if (turn.jobs.size() == 1) {
-    std::unique_ptr<PlannedForward> kept = std::move(jobs_.at(turn.jobs.front())->kept_part);
+std::unique_ptr<PlannedForward> ForwardStates::Begin(ScheduledBatch batch) {
+  if (batch.jobs.size() == 1) {
+    std::unique_ptr<PlannedForward> kept = std::move(jobs_.at(batch.jobs.front())->kept_part);
     if (kept != nullptr && IsCurrent(*kept)) {
-      kept->turn = std::move(turn);
+      kept->batch = std::move(batch);
       return kept;
     }
   }
   auto planned = std::make_unique<PlannedForward>();
-  for (const JobId id : turn.jobs) {
+  for (const JobId id : batch.jobs) {
     const std::shared_ptr<AdmittedJob>& job = jobs_.at(id);
     planned->jobs.push_back(job);
     planned->passes.push_back(job->pass);
@@ -141,7 +141,7 @@ std::unique_ptr<PlannedForward> ForwardStates::Begin(Turn turn) {
       job->pass->next_part = 0;
     }
   }
-  planned->turn = std::move(turn);
+  planned->batch = std::move(batch);
   return planned;
 }
 
@@ -151,32 +151,32 @@ bool ForwardStates::EndPlanning(std::unique_ptr<PlannedForward> planned) {
   }
   // Jobs that turned out not to fit the forward wait for a later one.
   if (const size_t num_jobs = planned->forward.shares.size(); num_jobs < planned->jobs.size()) {
-    scheduler_.Shorten(&planned->turn, num_jobs);
+    scheduler_.Truncate(&planned->batch, num_jobs);
     planned->jobs.resize(num_jobs);
     planned->passes.resize(num_jobs);
   }
   if (!IsCurrent(*planned)) {
-    ReturnTurn(planned->turn);
+    ReturnBatch(planned->batch);
     return true;
   }
   if (planned->jobs.size() == 1) {
-    Correct(planned.get());
+    AdjustTokens(planned.get());
   }
-  turn_ = planned->turn;
+  batch_ = planned->batch;
   planned_ = std::move(planned);
   next_ = Next::kPlanned;
   return true;
 }
 
 // Tells the scheduler what the forward of one job really computes.
-void ForwardStates::Correct(PlannedForward* planned) {
+void ForwardStates::AdjustTokens(PlannedForward* planned) {
   const ForwardShare& share = planned->forward.shares.front();
   const JobId id = planned->jobs.front()->id;
   const int64_t part_tokens = std::max<int64_t>(share.computed_tokens, 1);
   if (share.IsPart()) {
-    scheduler_.CorrectPart(&planned->turn, part_tokens);
+    scheduler_.AdjustToPart(&planned->batch, part_tokens);
   } else {
-    scheduler_.Correct(planned->turn, share.computed_tokens);
+    scheduler_.AdjustTokens(planned->batch, share.computed_tokens);
   }
   if (share.parts_left > 0 && !scheduler_.IsWaiting(id)) {
     scheduler_.Continue(id, part_tokens * share.parts_left, part_tokens);
@@ -193,7 +193,7 @@ ForwardStates::Jobs ForwardStates::FailPlanning(std::unique_ptr<PlannedForward> 
       ended.push_back(std::move(alive));
     }
   }
-  ReturnTurn(planned->turn);
+  ReturnBatch(planned->batch);
   return ended;
 }
 
@@ -201,7 +201,7 @@ ForwardStates::Step ForwardStates::NextStep(bool has_work) const {
   if (device_ != Device::kIdle) {
     return Step::kWait;
   }
-  if (has_work && !(work_went_last_ && CanLaunch())) {
+  if (has_work && !(device_work_ran_last_ && CanLaunch())) {
     return Step::kWork;
   }
   if (CanLaunch()) {
@@ -214,21 +214,21 @@ std::unique_ptr<PlannedForward> ForwardStates::Launch(TimePoint now, Jobs* expir
   if (!CanLaunch()) {
     return nullptr;
   }
-  work_went_last_ = false;
+  device_work_ran_last_ = false;
   const Jobs ended = Expire(now);
   expired->insert(expired->end(), ended.begin(), ended.end());
   std::unique_ptr<PlannedForward> planned = std::move(planned_);
   if (!IsCurrent(*planned)) {
-    ReturnTurn(planned->turn);
+    ReturnBatch(planned->batch);
     return nullptr;
   }
-  scheduler_.Launch(planned->turn);
+  scheduler_.Launch(planned->batch);
   for (const std::shared_ptr<AdmittedJob>& job : planned->jobs) {
     job->launched = true;
   }
   next_ = Next::kEmpty;
   device_ = Device::kRunning;
-  plan_ahead_ = scheduler_.Forecast(planned->turn.tokens) >= kWorthPlanningAhead;
+  plan_ahead_ = scheduler_.Forecast(planned->batch.tokens) >= kWorthPlanningAhead;
   return planned;
 }
 
@@ -246,7 +246,7 @@ bool ForwardStates::StartWork() {
     return false;
   }
   device_ = Device::kWorking;
-  work_went_last_ = true;
+  device_work_ran_last_ = true;
   plan_ahead_ = true;
   return true;
 }
@@ -276,8 +276,8 @@ bool ForwardStates::IsCurrent(const PlannedForward& planned) const {
   return true;
 }
 
-void ForwardStates::ReturnTurn(const Turn& turn) {
-  scheduler_.Return(turn);
+void ForwardStates::ReturnBatch(const ScheduledBatch& batch) {
+  scheduler_.Return(batch);
   next_ = Next::kEmpty;
   stale_ = false;
 }

@@ -77,8 +77,8 @@ class ForwardStates {
   // appended to `expired`.
   std::unique_ptr<PlannedForward> Launch(TimePoint now, Jobs* expired);
   // The forward took `duration`: evidence for later decisions.
-  void RecordForward(const Turn& turn, std::chrono::duration<double> duration) {
-    scheduler_.RecordForward(turn, duration);
+  void RecordForward(const ScheduledBatch& batch, std::chrono::duration<double> duration) {
+    scheduler_.RecordForward(batch, duration);
   }
   bool Finish();
   bool StartWork();
@@ -111,22 +111,22 @@ class ForwardStates {
   bool MayRevise() const { return next_ != Next::kEmpty && device_ != Device::kIdle; }
   bool IsCurrent(const PlannedForward& planned) const;
   bool IsPlanning(const PlannedForward* planned) const {
-    return next_ == Next::kPlanning && planned != nullptr && planned->turn.jobs == turn_.jobs;
+    return next_ == Next::kPlanning && planned != nullptr && planned->batch.jobs == batch_.jobs;
   }
-  std::unique_ptr<PlannedForward> Begin(Turn turn);
-  void Correct(PlannedForward* planned);
-  void ReturnTurn(const Turn& turn);
+  std::unique_ptr<PlannedForward> Begin(ScheduledBatch batch);
+  void AdjustTokens(PlannedForward* planned);
+  void ReturnBatch(const ScheduledBatch& batch);
 
   Scheduler scheduler_;
   absl::flat_hash_map<JobId, std::shared_ptr<AdmittedJob>> jobs_;  // those that have not ended
   Next next_ = Next::kEmpty;
   Device device_ = Device::kIdle;
-  Turn turn_;                                // of the next forward, unless kEmpty
+  ScheduledBatch batch_;                     // of the next forward, unless kEmpty
   std::unique_ptr<PlannedForward> planned_;  // the next forward; null unless kPlanned
-  bool stale_ = false;           // the next forward must be planned once more; false if kEmpty
-  bool may_take_ = false;        // the scheduler may have jobs to take; true unless next_ is kEmpty
-  bool plan_ahead_ = false;      // the device is busy for long enough
-  bool work_went_last_ = false;  // a forward that is ready goes before other work
+  bool stale_ = false;       // the next forward must be planned once more; false if kEmpty
+  bool may_take_ = false;    // the scheduler may have jobs to take; true unless next_ is kEmpty
+  bool plan_ahead_ = false;  // the device is busy for long enough
+  bool device_work_ran_last_ = false;  // a forward that is ready goes before other work
   bool draining_ = false;
 };
 

@@ -46,7 +46,7 @@ struct ModelJob {
 // How often the interesting things happened, to show that an episode reaches them.
 struct Coverage {
   int64_t launched = 0;
-  int64_t planned_beside_running = 0;
+  int64_t planned_while_running = 0;
   int64_t made_stale = 0;
   int64_t reused = 0;  // forwards that were not built again
   int64_t returned_at_launch = 0;
@@ -54,7 +54,7 @@ struct Coverage {
 
   void Add(const Coverage& other) {
     launched += other.launched;
-    planned_beside_running += other.planned_beside_running;
+    planned_while_running += other.planned_while_running;
     made_stale += other.made_stale;
     reused += other.reused;
     returned_at_launch += other.returned_at_launch;
@@ -171,21 +171,21 @@ class Episode {
     }
     jobs_[request.id] = {request, now_, job, job->pass, NewProgress(request.tokens)};
     const bool may_revise = IsBusy() && next_ != Next::kEmpty;
-    if (may_revise && FitsTurn(request)) {
+    if (may_revise && FitsBatch(request)) {
       Expect(states_.stale(), "a job that fits the planned forward does not join it");
     }
     Expect(may_revise || states_.stale() == stale_, "an arrival changed what is not to change");
     coverage_.made_stale += states_.stale() && !stale_ ? 1 : 0;
-    // Whether the job goes before a part of another depends on turns that the scheduler keeps.
+    // Whether the job goes before a part of another depends on batches that the scheduler keeps.
     stale_ = states_.stale();
   }
 
-  // Whether the turn that is planned would take the job too.
-  bool FitsTurn(const JobRequest& request) const {
-    return !turn_.share_key.empty() && turn_.share_key == request.share_key &&
-           request.tokens <= kBatchTokens - turn_.tokens &&
-           request.device_bytes <= kBatchBytes - turn_.device_bytes &&
-           jobs_.find(turn_.jobs.front()) != jobs_.end();
+  // Whether the batch that is planned would take the job too.
+  bool FitsBatch(const JobRequest& request) const {
+    return !batch_.share_key.empty() && batch_.share_key == request.share_key &&
+           request.tokens <= kBatchTokens - batch_.tokens &&
+           request.device_bytes <= kBatchBytes - batch_.device_bytes &&
+           jobs_.find(batch_.jobs.front()) != jobs_.end();
   }
 
   // The states say that a job ended without an answer.
@@ -252,22 +252,23 @@ class Episode {
       return;
     }
     next_ = Next::kPlanning;
-    turn_ = planned->turn;
-    coverage_.planned_beside_running += device_ == Device::kRunning ? 1 : 0;
+    batch_ = planned->batch;
+    coverage_.planned_while_running += device_ == Device::kRunning ? 1 : 0;
     coverage_.reused += planned->built ? 1 : 0;
-    Expect(planned->jobs.size() == turn_.jobs.size() && planned->passes.size() == turn_.jobs.size(),
-           "a forward that is not its turn's");
-    for (size_t i = 0; i < turn_.jobs.size() && error_.empty(); ++i) {
-      const auto found = jobs_.find(turn_.jobs[i]);
+    Expect(
+        planned->jobs.size() == batch_.jobs.size() && planned->passes.size() == batch_.jobs.size(),
+        "a forward that is not its batch's");
+    for (size_t i = 0; i < batch_.jobs.size() && error_.empty(); ++i) {
+      const auto found = jobs_.find(batch_.jobs[i]);
       Expect(found != jobs_.end(), "planned a job that has ended");
       Expect(found == jobs_.end() || (planned->jobs[i] == found->second.job &&
                                       planned->passes[i] == found->second.pass),
              "planned another job or an old pass");
     }
-    in_hand_ = std::move(planned);
+    planning_ = std::move(planned);
   }
 
-  // What a planner does with a turn: all its jobs, fewer, or the next part of one.
+  // What a planner does with a batch: all its jobs, fewer, or the next part of one.
   void Build(PlannedForward* planned) {
     if (planned->built) {
       return;
@@ -290,9 +291,9 @@ class Episode {
   }
 
   // The jobs of the planned forward live, and have the passes that it was planned for.
-  bool IsTurnCurrent() const {
-    for (size_t i = 0; i < turn_.jobs.size(); ++i) {
-      const auto found = jobs_.find(turn_.jobs[i]);
+  bool IsBatchCurrent() const {
+    for (size_t i = 0; i < batch_.jobs.size(); ++i) {
+      const auto found = jobs_.find(batch_.jobs[i]);
       if (found == jobs_.end() || found->second.pass != planned_passes_[i]) {
         return false;
       }
@@ -301,7 +302,7 @@ class Episode {
   }
 
   void EndPlanning() {
-    if (in_hand_ == nullptr) {
+    if (planning_ == nullptr) {
       Expect(!states_.EndPlanning(std::make_unique<PlannedForward>()), "ended what nobody began");
       Expect(states_.FailPlanning(std::make_unique<PlannedForward>()).empty(), "failed nothing");
       return;
@@ -310,31 +311,31 @@ class Episode {
       FailPlanning();
       return;
     }
-    Build(in_hand_.get());
-    const size_t num_jobs = in_hand_->forward.shares.size();
-    if (num_jobs < turn_.jobs.size() ||
-        (num_jobs == 1 && in_hand_->forward.shares.front().parts_left > 0)) {
-      turn_.share_key.clear();  // nothing joins any more
+    Build(planning_.get());
+    const size_t num_jobs = planning_->forward.shares.size();
+    if (num_jobs < batch_.jobs.size() ||
+        (num_jobs == 1 && planning_->forward.shares.front().parts_left > 0)) {
+      batch_.share_key.clear();  // nothing joins any more
     }
-    turn_.jobs.resize(num_jobs);
-    planned_passes_.assign(in_hand_->passes.begin(),
-                           in_hand_->passes.begin() + static_cast<std::ptrdiff_t>(num_jobs));
-    Expect(states_.EndPlanning(std::move(in_hand_)), "the planned forward is refused");
-    in_hand_ = nullptr;
-    const bool is_current = IsTurnCurrent();
+    batch_.jobs.resize(num_jobs);
+    planned_passes_.assign(planning_->passes.begin(),
+                           planning_->passes.begin() + static_cast<std::ptrdiff_t>(num_jobs));
+    Expect(states_.EndPlanning(std::move(planning_)), "the planned forward is refused");
+    planning_ = nullptr;
+    const bool is_current = IsBatchCurrent();
     next_ = is_current ? Next::kPlanned : Next::kEmpty;
     stale_ = stale_ && is_current;
   }
 
   void FailPlanning() {
     std::vector<JobId> alive;
-    for (const auto& job : in_hand_->jobs) {
+    for (const auto& job : planning_->jobs) {
       if (jobs_.find(job->id) != jobs_.end()) {
         alive.push_back(job->id);
       }
     }
-    const ForwardStates::Jobs ended = states_.FailPlanning(std::move(in_hand_));
-    in_hand_ = nullptr;
+    const ForwardStates::Jobs ended = states_.FailPlanning(std::move(planning_));
+    planning_ = nullptr;
     Expect(ended.size() == alive.size(), "a failure that ends others than its jobs");
     for (const auto& job : ended) {
       End(job->id, job);
@@ -352,9 +353,9 @@ class Episode {
       return;
     }
     EndExpired(expired);
-    work_went_last_ = false;
+    device_work_ran_last_ = false;
     next_ = Next::kEmpty;
-    const bool is_current = IsTurnCurrent();
+    const bool is_current = IsBatchCurrent();
     Expect((planned != nullptr) == is_current, "launched exactly what all of its jobs still want");
     if (planned == nullptr) {
       ++coverage_.returned_at_launch;
@@ -390,7 +391,7 @@ class Episode {
       return;
     }
     now_ += microseconds(1);
-    states_.RecordForward(running_->turn, microseconds(1 + Draw(300)));
+    states_.RecordForward(running_->batch, microseconds(1 + Draw(300)));
     for (size_t i = 0; i < running_->jobs.size(); ++i) {
       const JobId id = running_->jobs[i]->id;
       const auto found = jobs_.find(id);
@@ -415,7 +416,7 @@ class Episode {
     job->pass = NewPass(job->request.tokens);
     job->progress = NewProgress(job->request.tokens);
     Expect(states_.Restart(id, job->pass), "a job that lives does not run again");
-    if (next_ == Next::kPlanned && !IsTurnCurrent()) {
+    if (next_ == Next::kPlanned && !IsBatchCurrent()) {
       next_ = Next::kEmpty;
       stale_ = false;
       ++coverage_.restarted_while_planned;
@@ -426,7 +427,7 @@ class Episode {
     Expect(states_.StartWork() == !IsBusy(), "work runs exactly on an idle device");
     if (!IsBusy()) {
       device_ = Device::kWorking;
-      work_went_last_ = true;
+      device_work_ran_last_ = true;
     }
   }
 
@@ -473,7 +474,8 @@ class Episode {
              "a second step for a busy device");
       return;
     }
-    Expect(states_.NextStep(true) == (can_launch && work_went_last_ ? Step::kLaunch : Step::kWork),
+    Expect(states_.NextStep(true) ==
+               (can_launch && device_work_ran_last_ ? Step::kLaunch : Step::kWork),
            "work and forwards do not alternate");
     const Step step = states_.NextStep(false);
     if (next_ == Next::kPlanned) {
@@ -499,7 +501,7 @@ class Episode {
       Expire();
       FinishWork();
       FinishForward();
-      if (in_hand_ != nullptr) {
+      if (planning_ != nullptr) {
         EndPlanning();
       } else if (states_.NextStep(false) == Step::kPlan) {
         StartPlanning();
@@ -521,11 +523,11 @@ class Episode {
   Next next_ = Next::kEmpty;
   Device device_ = Device::kIdle;
   bool stale_ = false;
-  bool work_went_last_ = false;
+  bool device_work_ran_last_ = false;
   bool draining_ = false;
-  Turn turn_;  // of the forward that is planned
+  ScheduledBatch batch_;  // of the forward that is planned
   std::vector<std::shared_ptr<Pass>> planned_passes_;
-  std::unique_ptr<PlannedForward> in_hand_;  // while it is planned
+  std::unique_ptr<PlannedForward> planning_;  // while it is planned
   std::unique_ptr<PlannedForward> running_;
   Coverage coverage_;
   std::string error_;
@@ -541,12 +543,12 @@ void RunEpisodes(uint32_t first_seed, int episodes, int steps) {
   }
   std::cout << "seeds " << first_seed << " + " << episodes << ", " << steps
             << " steps each: " << all.launched << " forwards launched, "
-            << all.planned_beside_running << " planned while one ran, " << all.made_stale
+            << all.planned_while_running << " planned while one ran, " << all.made_stale
             << " revised for an arrival, " << all.reused << " not built again, "
             << all.returned_at_launch << " returned at their launch, "
             << all.restarted_while_planned << " returned for a new pass\n";
   EXPECT_GT(all.launched, 0);
-  EXPECT_GT(all.planned_beside_running, 0);
+  EXPECT_GT(all.planned_while_running, 0);
   EXPECT_GT(all.made_stale, 0);
   EXPECT_GT(all.reused, 0);
   EXPECT_GT(all.returned_at_launch, 0);

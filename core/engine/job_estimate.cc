@@ -16,9 +16,9 @@ namespace {
 
 constexpr int64_t kFloatBytes = 4;
 // Sums of many estimates stay far from overflow.
-constexpr int64_t kMost = int64_t{1} << 40;
+constexpr int64_t kMaxEstimate = int64_t{1} << 40;
 
-int64_t Limited(int64_t count) { return std::clamp<int64_t>(count, 1, kMost); }
+int64_t Limited(int64_t count) { return std::clamp<int64_t>(count, 1, kMaxEstimate); }
 
 uint32_t Bits(float value) {
   uint32_t bits = 0;
@@ -55,18 +55,18 @@ int64_t ForecastNanos(const WorkEstimate& work, const RouteOptions& route) {
   if (!IsRoutedByCost(route) || route.costs == nullptr || work.largest_question_tokens == 0) {
     return 0;
   }
-  double least_ms = std::numeric_limits<double>::infinity();
+  double min_ms = std::numeric_limits<double>::infinity();
   for (const auto& [backend, cost] : route.costs->backends) {
     if (backend == Backend::kFused && !route.fused_supported) {
       continue;
     }
     const int64_t tokens =
         backend == Backend::kPath ? work.input_tokens : work.largest_question_tokens;
-    least_ms = std::min(least_ms, cost.token_ms * static_cast<double>(tokens));
+    min_ms = std::min(min_ms, cost.token_ms * static_cast<double>(tokens));
   }
   constexpr double kNanosPerMs = 1e6;
-  constexpr double kMostMs = 1e9;
-  return std::isinf(least_ms) ? 0 : static_cast<int64_t>(std::min(least_ms, kMostMs) * kNanosPerMs);
+  constexpr double kMaxMs = 1e9;
+  return std::isinf(min_ms) ? 0 : static_cast<int64_t>(std::min(min_ms, kMaxMs) * kNanosPerMs);
 }
 
 // Equal for selections that are computed alike.

@@ -66,10 +66,13 @@ bool IsBackendsFault(const absl::Status& status) {
 }  // namespace
 
 JobRun::JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens,
-               const ModelSlot* slot)
-    : job_(std::move(job)), parts_job_(job_), max_batch_tokens_(max_batch_tokens), slot_(*slot) {
+               const ServedModel* served_model)
+    : job_(std::move(job)),
+      parts_job_(job_),
+      max_batch_tokens_(max_batch_tokens),
+      served_model_(*served_model) {
   // Weights that follow have the same heads.
-  result_.model = slot_.info();
+  result_.model = served_model_.info();
   if (HasDecision()) {
     parts_job_.outputs.scores = false;
     parts_job_.outputs.endpoints = true;
@@ -77,7 +80,7 @@ JobRun::JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens
   pass_.batch = job_.batch;
   pass_.route = route;
   pass_.budget_tokens = max_batch_tokens;
-  pass_.limit = &slot_.forward_limit();
+  pass_.limit = &served_model_.forward_limit();
   StartPass();
 }
 
@@ -93,10 +96,10 @@ bool JobRun::HasDecision() const {
 void JobRun::StartPass() { next_pass_ = std::make_shared<Pass>(pass_); }
 
 // A pass whose results replace all of the paths of `batch`.
-void JobRun::StartAnew(Backend backend) {
+void JobRun::RestartOn(Backend backend) {
   pass_.route.backend = backend;
   pass_.budget_tokens = max_batch_tokens_;
-  pass_.limit = &slot_.forward_limit();
+  pass_.limit = &served_model_.forward_limit();
   pass_.done.clear();
   pass_.plan = nullptr;
   pass_.plan_tokens = 0;
@@ -104,9 +107,9 @@ void JobRun::StartAnew(Backend backend) {
   StartPass();
 }
 
-absl::StatusOr<JobRun::Progress> JobRun::Absorb(const Forward& forward, size_t share_index,
-                                                const absl::StatusOr<PartOutput>& output,
-                                                double device_ms) {
+absl::StatusOr<JobRun::Progress> JobRun::HandleOutput(const Forward& forward, size_t share_index,
+                                                      const absl::StatusOr<PartOutput>& output,
+                                                      double device_ms) {
   const ForwardShare& share = forward.shares[share_index];
   result_.times.plan_ms += forward.plan_ms;
   result_.times.device_ms += device_ms;
@@ -120,7 +123,7 @@ absl::StatusOr<JobRun::Progress> JobRun::Absorb(const Forward& forward, size_t s
   if (IsBackendsFault(output.status()) && pass_.route.backend == Backend::kAuto &&
       share.route.backend != Backend::kPath) {
     backend_failed_ = true;
-    StartAnew(Backend::kPath);
+    RestartOn(Backend::kPath);
     return Progress::kAgain;
   }
   CANOPY_RETURN_IF_ERROR(output.status());
@@ -155,7 +158,7 @@ absl::StatusOr<JobRun::Progress> JobRun::RunSmaller(const Forward& forward, size
     pass_.budget_tokens = SmallerTokens(forward, *pass_.batch);
   }
   // Alone it is smaller than what failed, so it is tried whole.
-  pass_.limit = forward.shares.size() > 1 ? nullptr : &slot_.forward_limit();
+  pass_.limit = forward.shares.size() > 1 ? nullptr : &served_model_.forward_limit();
   if (forward.shares.size() == 1) {
     pass_.plan = share.plan;
     pass_.plan_tokens = share.budget_tokens;
@@ -187,7 +190,7 @@ absl::StatusOr<JobRun::Progress> JobRun::EndPass(const ForwardShare& share) {
       Rerun rerun = CollectNonFinite(*job_.batch, result_);
       pass_.batch = std::make_shared<const PathBatch>(std::move(rerun.batch));
       pass_.path_map = std::move(rerun.path_map);
-      StartAnew(Backend::kPath);
+      RestartOn(Backend::kPath);
       return Progress::kAgain;
     }
   }

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "core/engine/forward.h"
 #include "core/engine/model_runner.h"
-#include "core/engine/model_slot.h"
+#include "core/engine/served_model.h"
 #include "core/engine/types.h"
 #include "core/tree/route.h"
 
@@ -28,8 +28,9 @@ class JobRun {
     kDone,       // TakeResult gives the result
   };
 
-  // `slot` must outlive it.
-  JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens, const ModelSlot* slot);
+  // `served_model` must outlive it.
+  JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens,
+         const ServedModel* served_model);
 
   const PathBatch& batch() const { return *job_.batch; }
   // What forwards are asked for. Scores of a head over whole questions come after all parts, from
@@ -39,7 +40,7 @@ class JobRun {
   // Which weights answer the job, all parts and reruns of it. Before its first forward, and again
   // as long as that was not launched; from whichever thread then holds the job.
   void Bind(std::shared_ptr<ModelRunner> runner);
-  const ModelSlot& slot() const { return slot_; }
+  const ServedModel& served_model() const { return served_model_; }
   // Once bound.
   ModelRunner& runner() const { return *runner_; }
 
@@ -49,8 +50,8 @@ class JobRun {
   // What the device made of a forward in which the job has share `share_index`. Where it had no
   // memory, RunSmaller says how the job goes on. Errors as documented at Engine::Submit; the job
   // has then failed.
-  absl::StatusOr<Progress> Absorb(const Forward& forward, size_t share_index,
-                                  const absl::StatusOr<PartOutput>& output, double device_ms);
+  absl::StatusOr<Progress> HandleOutput(const Forward& forward, size_t share_index,
+                                        const absl::StatusOr<PartOutput>& output, double device_ms);
 
   // The forward does not fit the device: the job goes on alone if it shared the forward, else in
   // parts of at most half that size, down to single paths, the last of which is tried once more.
@@ -66,12 +67,12 @@ class JobRun {
   absl::Status Decide();
   absl::StatusOr<Progress> EndPass(const ForwardShare& share);
   void StartPass();
-  void StartAnew(Backend backend);
+  void RestartOn(Backend backend);
 
   const ScoreJob job_;
   ScoreJob parts_job_;
   const int64_t max_batch_tokens_;
-  const ModelSlot& slot_;
+  const ServedModel& served_model_;
   std::shared_ptr<ModelRunner> runner_;  // null before Bind
   // The pass that runs. Its plan is set only where a pass before made it.
   Pass pass_;

@@ -113,14 +113,14 @@ class Simulation {
     while (running_.has_value() && forward_ends_ <= until) {
       now_ = forward_ends_;
       Expire();
-      const Turn turn = *std::exchange(running_, std::nullopt);
-      const std::chrono::duration<double> duration = load_.forward_time(turn.tokens);
-      scheduler_.RecordForward(turn, duration);
-      for (const JobId id : turn.jobs) {
+      const ScheduledBatch batch = *std::exchange(running_, std::nullopt);
+      const std::chrono::duration<double> duration = load_.forward_time(batch.tokens);
+      scheduler_.RecordForward(batch, duration);
+      for (const JobId id : batch.jobs) {
         if (const auto seconds = seconds_.find(id); seconds != seconds_.end()) {
           seconds->second += duration.count() *
-                             static_cast<double>(std::min(tokens_.at(id), turn.tokens)) /
-                             static_cast<double>(turn.tokens);
+                             static_cast<double>(std::min(tokens_.at(id), batch.tokens)) /
+                             static_cast<double>(batch.tokens);
         }
         if (const auto left = left_.find(id); left != left_.end() && left->second == 0) {
           scheduler_.Finish(id);
@@ -178,7 +178,7 @@ class Simulation {
   TimePoint now_ = kStart;
   JobId next_id_ = 1;
   Phase* phase_ = nullptr;
-  std::optional<Turn> running_;
+  std::optional<ScheduledBatch> running_;
   TimePoint forward_ends_;
   std::map<JobId, int64_t> left_;  // tokens that no forward has begun, of jobs that have not ended
   std::map<JobId, int64_t> tokens_;  // all tokens of those jobs ...
@@ -265,8 +265,8 @@ TEST(OverloadTest, TheDeviceStaysOfUseWhereRequestsShareForwards) {
 // A part of the large ones is begun in vain, since who comes later shares the device with them: no
 // more than when one rate stood for all sizes (0.56, 0.89 and 0.97 of the device were of use).
 TEST(OverloadTest, MostOfTheDeviceIsOfUseWhereSizesAreMixed) {
-  const std::map<double, double> least_use = {{2, 0.5}, {5, 0.85}, {10, 0.95}};
-  for (const auto& [factor, use] : least_use) {
+  const std::map<double, double> min_use = {{2, 0.5}, {5, 0.85}, {10, 0.95}};
+  for (const auto& [factor, use] : min_use) {
     SCOPED_TRACE(std::to_string(factor) + " times");
     Load load;
     load.clients = 16;

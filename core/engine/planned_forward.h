@@ -34,9 +34,9 @@ struct AdmittedJob {
 
 // One forward: built by a planning thread, then run by the device thread.
 struct PlannedForward {
-  Turn turn;
+  ScheduledBatch batch;
   std::vector<std::shared_ptr<AdmittedJob>> jobs;
-  std::vector<std::shared_ptr<Pass>> passes;  // each job's pass when the turn was taken
+  std::vector<std::shared_ptr<Pass>> passes;  // each job's pass when the batch was taken
   Forward forward;
   bool built = false;  // `forward` is complete
 };

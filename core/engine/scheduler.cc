@@ -12,7 +12,7 @@ Scheduler::Scheduler(const Options& options)
       waiting_work_{WaitingWork(options.max_batch_tokens, options.max_batch_bytes),
                     WaitingWork(options.max_batch_tokens, options.max_batch_bytes)} {}
 
-int64_t Scheduler::TurnTokens(const Job& job) const {
+int64_t Scheduler::NextForwardTokens(const Job& job) const {
   return std::min({job.remaining_tokens, job.part_tokens, options_.max_batch_tokens});
 }
 
@@ -29,15 +29,15 @@ bool Scheduler::InParts(const Job& job) const {
 
 std::optional<JobId> Scheduler::PickFirst(TimePoint now) {
   if (queues_[0].empty()) {
-    patience_had_last_ = false;
+    low_priority_went_last_ = false;
     return PickFair(1);
   }
-  if (!low_arrivals_.empty() && !patience_had_last_ &&
+  if (!low_arrivals_.empty() && !low_priority_went_last_ &&
       now >= SaturatingAdd(low_arrivals_.begin()->first, options_.low_priority_patience)) {
-    patience_had_last_ = true;
+    low_priority_went_last_ = true;
     return low_arrivals_.begin()->second;
   }
-  patience_had_last_ = false;
+  low_priority_went_last_ = false;
   return PickFair(0);
 }
 
@@ -46,7 +46,7 @@ std::optional<JobId> Scheduler::PickFair(int priority) {
   while (const std::optional<JobId> next = queue.Next()) {
     Job& job = jobs_.at(*next);
     const std::string& client = job.request.client;
-    if (job.waits_whole || job.yielded || loads_.at(client).waiting_whole[priority] == 0) {
+    if (job.waits_unsplit || job.yielded || loads_.at(client).waiting_unsplit[priority] == 0) {
       return next;
     }
     job.yielded = true;
@@ -55,50 +55,50 @@ std::optional<JobId> Scheduler::PickFair(int priority) {
   return std::nullopt;
 }
 
-std::optional<Turn> Scheduler::Take(TimePoint now) {
+std::optional<ScheduledBatch> Scheduler::Take(TimePoint now) {
   held_until_ = TimePoint::max();
   const std::optional<JobId> first = PickFirst(now);
   if (!first.has_value()) {
     return std::nullopt;
   }
-  Turn turn;
+  ScheduledBatch batch;
   const Job& job = jobs_.at(*first);
   const bool shares = CanShare(job);
   if (shares) {
-    turn.size_tokens = waiting_work_[Index(job.request.priority)].BatchSize(job.request.share_key);
+    batch.size_tokens = waiting_work_[Index(job.request.priority)].BatchSize(job.request.share_key);
   }
-  TakeJob(*first, &turn);
+  TakeJob(*first, &batch);
   if (!shares) {
-    turn.size_tokens = turn.tokens;
-    return turn;
+    batch.size_tokens = batch.tokens;
+    return batch;
   }
-  turn.share_key = jobs_.at(*first).request.share_key;
-  const bool full = Fill(&turn);
-  const TimePoint ready = SaturatingAdd(EarliestArrival(turn), options_.batch_window);
+  batch.share_key = jobs_.at(*first).request.share_key;
+  const bool full = Fill(&batch);
+  const TimePoint ready = SaturatingAdd(EarliestArrival(batch), options_.batch_window);
   if (!full && ready > now) {
-    PutBack(turn);
+    PutBack(batch);
     held_until_ = ready;
     return std::nullopt;
   }
-  return turn;
+  return batch;
 }
 
 // Whether a job was left out for want of room.
-bool Scheduler::Fill(Turn* turn) {
-  bool full = turn->tokens >= options_.max_batch_tokens;
+bool Scheduler::Fill(ScheduledBatch* batch) {
+  bool full = batch->tokens >= options_.max_batch_tokens;
   const auto joins = [&](JobId id) {
     const Job& job = jobs_.at(id);
-    if (!CanShare(job) || job.request.share_key != turn->share_key) {
+    if (!CanShare(job) || job.request.share_key != batch->share_key) {
       return false;
     }
-    const bool fits = job.remaining_tokens <= options_.max_batch_tokens - turn->tokens &&
-                      job.request.device_bytes <= options_.max_batch_bytes - turn->device_bytes;
+    const bool fits = job.remaining_tokens <= options_.max_batch_tokens - batch->tokens &&
+                      job.request.device_bytes <= options_.max_batch_bytes - batch->device_bytes;
     full = full || !fits;
     return fits;
   };
   for (FairQueue& queue : queues_) {
     while (const std::optional<JobId> next = queue.Next(options_.max_batch_tokens, joins)) {
-      TakeJob(*next, turn);
+      TakeJob(*next, batch);
     }
     // Low ones join when no normal one has to wait longer for that.
     if (!queue.empty()) {
@@ -108,34 +108,34 @@ bool Scheduler::Fill(Turn* turn) {
   return full;
 }
 
-TimePoint Scheduler::EarliestArrival(const Turn& turn) const {
+TimePoint Scheduler::EarliestArrival(const ScheduledBatch& batch) const {
   TimePoint earliest = TimePoint::max();
-  for (const JobId id : turn.jobs) {
+  for (const JobId id : batch.jobs) {
     earliest = std::min(earliest, jobs_.at(id).arrival);
   }
   return earliest;
 }
 
-void Scheduler::TakeJob(JobId id, Turn* turn) {
+void Scheduler::TakeJob(JobId id, ScheduledBatch* batch) {
   Job& job = jobs_.at(id);
-  job.in_hand = true;
-  job.taken_tokens = TurnTokens(job);
-  turn->jobs.push_back(id);
-  turn->tokens += job.taken_tokens;
-  turn->device_bytes += job.request.device_bytes;
+  job.in_batch = true;
+  job.taken_tokens = NextForwardTokens(job);
+  batch->jobs.push_back(id);
+  batch->tokens += job.taken_tokens;
+  batch->device_bytes += job.request.device_bytes;
   job.taken_at = QueueOf(job).clock();
   QueueOf(job).Charge(job.request.client, job.taken_tokens);
   StopWaiting(id);
 }
 
-void Scheduler::PutBack(const Turn& turn) {
-  for (auto id = turn.jobs.rbegin(); id != turn.jobs.rend(); ++id) {
+void Scheduler::PutBack(const ScheduledBatch& batch) {
+  for (auto id = batch.jobs.rbegin(); id != batch.jobs.rend(); ++id) {
     const auto found = jobs_.find(*id);
     if (found == jobs_.end()) {
       continue;
     }
     Job& job = found->second;
-    job.in_hand = false;
+    job.in_batch = false;
     if (job.waiting) {
       // It waits for its next part already.
       RemoveWork(&job);
@@ -153,36 +153,36 @@ void Scheduler::PutBack(const Turn& turn) {
   }
 }
 
-void Scheduler::Return(const Turn& turn) {
-  PutBack(turn);
-  for (const JobId id : turn.jobs) {
+void Scheduler::Return(const ScheduledBatch& batch) {
+  PutBack(batch);
+  for (const JobId id : batch.jobs) {
     if (const auto job = jobs_.find(id); job != jobs_.end()) {
       job->second.yielded = true;
     }
   }
 }
 
-void Scheduler::Shorten(Turn* turn, size_t num_jobs) {
-  const auto end = turn->jobs.begin() + static_cast<std::ptrdiff_t>(num_jobs);
-  Turn others;
-  others.jobs.assign(end, turn->jobs.end());
+void Scheduler::Truncate(ScheduledBatch* batch, size_t num_jobs) {
+  const auto end = batch->jobs.begin() + static_cast<std::ptrdiff_t>(num_jobs);
+  ScheduledBatch others;
+  others.jobs.assign(end, batch->jobs.end());
   PutBack(others);
-  turn->jobs.erase(end, turn->jobs.end());
-  turn->share_key.clear();
-  turn->tokens = 0;
-  turn->device_bytes = 0;
-  for (const JobId id : turn->jobs) {
-    // One that has ended takes the turn with it.
+  batch->jobs.erase(end, batch->jobs.end());
+  batch->share_key.clear();
+  batch->tokens = 0;
+  batch->device_bytes = 0;
+  for (const JobId id : batch->jobs) {
+    // One that has ended takes the batch with it.
     if (const auto job = jobs_.find(id); job != jobs_.end()) {
-      turn->tokens += job->second.taken_tokens;
-      turn->device_bytes += job->second.request.device_bytes;
+      batch->tokens += job->second.taken_tokens;
+      batch->device_bytes += job->second.request.device_bytes;
     }
   }
 }
 
-void Scheduler::Correct(const Turn& turn, int64_t tokens) {
-  const auto found = jobs_.find(turn.jobs.front());
-  if (turn.jobs.size() != 1 || found == jobs_.end() || tokens <= found->second.taken_tokens) {
+void Scheduler::AdjustTokens(const ScheduledBatch& batch, int64_t tokens) {
+  const auto found = jobs_.find(batch.jobs.front());
+  if (batch.jobs.size() != 1 || found == jobs_.end() || tokens <= found->second.taken_tokens) {
     return;
   }
   Job& job = found->second;
@@ -191,11 +191,11 @@ void Scheduler::Correct(const Turn& turn, int64_t tokens) {
   UpdateCount(&job);
 }
 
-void Scheduler::CorrectPart(Turn* turn, int64_t tokens) {
-  turn->tokens = tokens;
-  turn->size_tokens = tokens;
-  turn->share_key.clear();
-  if (const auto found = jobs_.find(turn->jobs.front()); found != jobs_.end()) {
+void Scheduler::AdjustToPart(ScheduledBatch* batch, int64_t tokens) {
+  batch->tokens = tokens;
+  batch->size_tokens = tokens;
+  batch->share_key.clear();
+  if (const auto found = jobs_.find(batch->jobs.front()); found != jobs_.end()) {
     Job& job = found->second;
     QueueOf(job).Charge(job.request.client, tokens - job.taken_tokens);
     job.taken_tokens = tokens;
@@ -203,13 +203,13 @@ void Scheduler::CorrectPart(Turn* turn, int64_t tokens) {
   }
 }
 
-void Scheduler::Launch(const Turn& turn) {
-  for (const JobId id : turn.jobs) {
+void Scheduler::Launch(const ScheduledBatch& batch) {
+  for (const JobId id : batch.jobs) {
     Job& job = jobs_.at(id);
-    // Not when the turn is taken: that is while another runs, and who comes meanwhile would wait
+    // Not when the batch is taken: that is while another runs, and who comes meanwhile would wait
     // behind a part that has not begun.
     QueueOf(job).Advance(job.taken_at);
-    job.in_hand = false;
+    job.in_batch = false;
     job.begun = true;
     job.yielded = false;
     if (job.waiting) {
@@ -254,16 +254,16 @@ std::vector<JobId> Scheduler::Expire(TimePoint now) {
   return expired;
 }
 
-bool Scheduler::WouldChange(const Turn& turn, JobId arrived) const {
-  const auto first = jobs_.find(turn.jobs.front());
+bool Scheduler::WouldChange(const ScheduledBatch& batch, JobId arrived) const {
+  const auto first = jobs_.find(batch.jobs.front());
   const auto other = jobs_.find(arrived);
   if (first == jobs_.end() || other == jobs_.end() || !other->second.waiting) {
     return false;
   }
   const Job& job = other->second;
-  if (!turn.share_key.empty() && CanShare(job) && job.request.share_key == turn.share_key) {
-    return job.remaining_tokens <= options_.max_batch_tokens - turn.tokens &&
-           job.request.device_bytes <= options_.max_batch_bytes - turn.device_bytes;
+  if (!batch.share_key.empty() && CanShare(job) && job.request.share_key == batch.share_key) {
+    return job.remaining_tokens <= options_.max_batch_tokens - batch.tokens &&
+           job.request.device_bytes <= options_.max_batch_bytes - batch.device_bytes;
   }
   if (first->second.yielded || job.request.priority > first->second.request.priority) {
     return false;
@@ -283,7 +283,7 @@ TimePoint Scheduler::next_deadline() const {
 
 // What is in hand, or has begun, keeps its place.
 void Scheduler::UpdateDisplaceable(JobId id, Job* job) {
-  const bool displaceable = job->waiting && !job->in_hand && !job->begun;
+  const bool displaceable = job->waiting && !job->in_batch && !job->begun;
   if (displaceable == job->displaceable) {
     return;
   }
@@ -297,8 +297,8 @@ void Scheduler::UpdateDisplaceable(JobId id, Job* job) {
 }
 
 void Scheduler::AddWork(Job* job) {
-  job->work = {CanShare(*job), job->remaining_tokens, TurnTokens(*job), job->request.device_bytes,
-               job->in_parts ? 0 : job->request.forecast_nanos};
+  job->work = {CanShare(*job), job->remaining_tokens, NextForwardTokens(*job),
+               job->request.device_bytes, job->in_parts ? 0 : job->request.forecast_nanos};
   waiting_work_[Index(job->request.priority)].Add(job->request.share_key, job->work);
   QueueOf(*job).ChangeWaiting(job->request.client, job->work.tokens);
   loads_[job->request.client].waiting_tokens += job->work.tokens;
@@ -314,10 +314,10 @@ void Scheduler::StartWaiting(JobId id, FairQueue::End end) {
   Job& job = jobs_.at(id);
   job.waiting = true;
   job.place = QueueOf(job).Add(job.request.client, id, end);
-  job.waits_whole = !InParts(job);
+  job.waits_unsplit = !InParts(job);
   AddWork(&job);
   ClientLoad& load = loads_.at(job.request.client);
-  load.waiting_whole[Index(job.request.priority)] += job.waits_whole ? 1 : 0;
+  load.waiting_unsplit[Index(job.request.priority)] += job.waits_unsplit ? 1 : 0;
   UpdateDisplaceable(id, &job);
   if (job.request.priority == Priority::kLow) {
     low_arrivals_.insert({job.arrival, id});
@@ -331,7 +331,7 @@ void Scheduler::StopWaiting(JobId id) {
   QueueOf(job).Remove(job.request.client, job.place);
   UpdateDisplaceable(id, &job);
   const auto load = loads_.find(job.request.client);
-  load->second.waiting_whole[Index(job.request.priority)] -= job.waits_whole ? 1 : 0;
+  load->second.waiting_unsplit[Index(job.request.priority)] -= job.waits_unsplit ? 1 : 0;
   ForgetIfIdle(job.request.client);
   if (job.request.priority == Priority::kLow) {
     low_arrivals_.erase({job.arrival, id});
@@ -343,8 +343,8 @@ void Scheduler::UpdateCount(Job* job) {
   if (!job->counted) {
     return;
   }
-  const int64_t in_hand = job->waiting && job->in_hand ? job->taken_tokens : 0;
-  const int64_t more = job->remaining_tokens + in_hand - job->counted_tokens;
+  const int64_t in_batch = job->waiting && job->in_batch ? job->taken_tokens : 0;
+  const int64_t more = job->remaining_tokens + in_batch - job->counted_tokens;
   if (more != 0) {
     job->counted_tokens += more;
     queued_tokens_ += more;

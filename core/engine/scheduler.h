@@ -3,8 +3,9 @@
 //
 //   Admit     a job waits, or is refused: a full queue, or a deadline that cannot be met
 //   Take      the jobs of the next forward; Return puts them back if it will not be launched,
-//             Shorten those of them that it turns out to have no use for
-//   Correct   the forward turns out to compute more than was estimated; CorrectPart: to be a part
+//             Truncate those of them that it turns out to have no use for
+//   AdjustTokens   the forward turns out to compute more than was estimated; AdjustToPart: to be a
+//   part
 //             of its job
 //   Launch    the forward starts
 //   Continue  a job needs a further forward: its next part, or a run of what went wrong
@@ -68,7 +69,7 @@ enum class Refusal { kQueuedRequests, kQueuedTokens, kDeadline };
 inline constexpr int kNumRefusals = 3;
 
 // One forward.
-struct Turn {
+struct ScheduledBatch {
   std::vector<JobId> jobs;  // the first decided what may join; all of one share key if several
   std::string share_key;
   int64_t tokens = 0;       // estimated, of all jobs
@@ -113,20 +114,20 @@ class Scheduler {
 
   // Nothing when no job waits, or the batch window holds them until held_until(). Call Expire
   // before.
-  std::optional<Turn> Take(TimePoint now);
-  // The turn will not be launched. Jobs that have ended meanwhile are left out.
-  void Return(const Turn& turn);
-  // Only the first `num_jobs` of the turn, at least one, will be launched: the others wait again,
+  std::optional<ScheduledBatch> Take(TimePoint now);
+  // The batch will not be launched. Jobs that have ended meanwhile are left out.
+  void Return(const ScheduledBatch& batch);
+  // Only the first `num_jobs` of the batch, at least one, will be launched: the others wait again,
   // and none joins any more.
-  void Shorten(Turn* turn, size_t num_jobs);
-  // The forward of a turn of one job computes `tokens`. If they exceed what the turn was charged,
-  // the client is charged the difference. Turns of several jobs are left as they are: each job is
+  void Truncate(ScheduledBatch* batch, size_t num_jobs);
+  // The forward of a batch of one job computes `tokens`. If they exceed what the batch was charged,
+  // the client is charged the difference. Batches of several jobs are left as they are: each job is
   // charged what it would compute alone, whoever's tokens the forward shares.
-  void Correct(const Turn& turn, int64_t tokens);
-  // The forward of a turn of one job is one of several parts of it, and computes `tokens`: the
-  // client is charged exactly them, the turn is recorded under them, and no other job joins it.
-  void CorrectPart(Turn* turn, int64_t tokens);
-  void Launch(const Turn& turn);
+  void AdjustTokens(const ScheduledBatch& batch, int64_t tokens);
+  // The forward of a batch of one job is one of several parts of it, and computes `tokens`: the
+  // client is charged exactly them, the batch is recorded under them, and no other job joins it.
+  void AdjustToPart(ScheduledBatch* batch, int64_t tokens);
+  void Launch(const ScheduledBatch& batch);
 
   // The job, which must not be waiting, needs further forwards of `tokens` in all, about
   // `next_tokens` in each, where that is less than a batch. It shares none of them, and none that
@@ -139,16 +140,16 @@ class Scheduler {
   // Ends jobs whose deadline is not after `now`, waiting or not.
   std::vector<JobId> Expire(TimePoint now);
 
-  // The device computed the turn in `duration`. The evidence for retry delays and for deadlines
+  // The device computed the batch in `duration`. The evidence for retry delays and for deadlines
   // that cannot be met.
-  void RecordForward(const Turn& turn, std::chrono::duration<double> duration);
+  void RecordForward(const ScheduledBatch& batch, std::chrono::duration<double> duration);
 
   // How long the device takes for `tokens` by the mean of recent forwards of any size; max = none
   // was recorded. A hint: nothing is refused by it.
   std::chrono::duration<double> Forecast(int64_t tokens) const;
 
-  // Whether taking again would give `turn` company or let others go before its large job. A hint.
-  bool WouldChange(const Turn& turn, JobId arrived) const;
+  // Whether taking again would give `batch` company or let others go before its large job. A hint.
+  bool WouldChange(const ScheduledBatch& batch, JobId arrived) const;
 
   bool IsWaiting(JobId id) const;
   bool has_waiting() const { return !queues_[0].empty() || !queues_[1].empty(); }
@@ -170,14 +171,14 @@ class Scheduler {
     bool waiting = false;
     // That one forward of it is estimated to have, at most.
     int64_t part_tokens = std::numeric_limits<int64_t>::max();
-    bool in_parts = false;     // known to run in several forwards: Continue was called
-    bool counted = true;       // against the queue's limits
-    bool begun = false;        // a forward of it was launched
-    bool in_hand = false;      // taken, and neither launched nor returned
-    bool yielded = false;      // let others go first; not again before it is launched
-    bool waits_whole = false;  // waits, and not for a part
+    bool in_parts = false;       // known to run in several forwards: Continue was called
+    bool counted = true;         // against the queue's limits
+    bool begun = false;          // a forward of it was launched
+    bool in_batch = false;       // taken, and neither launched nor returned
+    bool yielded = false;        // let others go first; not again before it is launched
+    bool waits_unsplit = false;  // waits, and not for a part
     bool displaceable = false;
-    int64_t taken_tokens = 0;    // that the client was charged for the job's last turn
+    int64_t taken_tokens = 0;    // that the client was charged for the job's last batch
     int64_t taken_at = 0;        // FairQueue::clock() when the job was last taken
     int64_t counted_tokens = 0;  // against the queue's limit
     Work work;                   // what WaitingWork has of it while it waits
@@ -185,9 +186,9 @@ class Scheduler {
   };
   // What one client has in the queue.
   struct ClientLoad {
-    DisplacementIndex::Client held;          // counted against the limits
-    int64_t waiting_tokens = 0;              // that the device will compute for jobs that wait
-    std::array<int64_t, 2> waiting_whole{};  // jobs that wait and run in one forward, by priority
+    DisplacementIndex::Client held;            // counted against the limits
+    int64_t waiting_tokens = 0;                // that the device will compute for jobs that wait
+    std::array<int64_t, 2> waiting_unsplit{};  // jobs that wait and run in one forward, by priority
     bool empty() const {
       return held.held(DisplacementIndex::Measure::kRequests) == 0 && waiting_tokens == 0;
     }
@@ -195,25 +196,25 @@ class Scheduler {
 
   static int Index(Priority priority) { return priority == Priority::kLow ? 1 : 0; }
   FairQueue& QueueOf(const Job& job) { return queues_[Index(job.request.priority)]; }
-  int64_t TurnTokens(const Job& job) const;
+  int64_t NextForwardTokens(const Job& job) const;
   bool MayShare(const JobRequest& request) const;
   bool CanShare(const Job& job) const;
   // Runs in several forwards.
   bool InParts(const Job& job) const;
 
   std::optional<Refusal> FindRefusal(const JobRequest& request) const;
-  std::optional<JobId> FindVictim(const JobRequest& request, Refusal refusal);
-  bool FitsWithout(JobId victim, const JobRequest& request) const;
-  bool IsHopeless(const JobRequest& request, TimePoint now);
+  std::optional<JobId> FindDisplaceable(const JobRequest& request, Refusal refusal);
+  bool FitsWithout(JobId displaced, const JobRequest& request) const;
+  bool CannotMeetDeadline(const JobRequest& request, TimePoint now);
   void MakeRoom(const JobRequest& request, Admission* admission);
   microseconds RetryDelay() const;
 
   std::optional<JobId> PickFirst(TimePoint now);
   std::optional<JobId> PickFair(int priority);
-  bool Fill(Turn* turn);
-  void TakeJob(JobId id, Turn* turn);
-  void PutBack(const Turn& turn);
-  TimePoint EarliestArrival(const Turn& turn) const;
+  bool Fill(ScheduledBatch* batch);
+  void TakeJob(JobId id, ScheduledBatch* batch);
+  void PutBack(const ScheduledBatch& batch);
+  TimePoint EarliestArrival(const ScheduledBatch& batch) const;
   void StartWaiting(JobId id, FairQueue::End end);
   void StopWaiting(JobId id);
   void UpdateDisplaceable(JobId id, Job* job);
@@ -235,7 +236,7 @@ class Scheduler {
   DisplacementIndex displaceable_;
   std::array<WaitingWork, 2> waiting_work_;  // by priority
   DrainRates rates_;
-  bool patience_had_last_ = false;
+  bool low_priority_went_last_ = false;
   TimePoint held_until_ = TimePoint::max();
   Totals totals_;
 };

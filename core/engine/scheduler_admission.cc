@@ -35,7 +35,7 @@ std::optional<Refusal> Scheduler::FindRefusal(const JobRequest& request) const {
   return std::nullopt;
 }
 
-std::optional<JobId> Scheduler::FindVictim(const JobRequest& request, Refusal refusal) {
+std::optional<JobId> Scheduler::FindDisplaceable(const JobRequest& request, Refusal refusal) {
   const DisplacementIndex::Measure measure = MeasureOf(refusal);
   const auto own = loads_.find(request.client);
   const int64_t held = own == loads_.end() ? 0 : own->second.held.held(measure);
@@ -43,14 +43,14 @@ std::optional<JobId> Scheduler::FindVictim(const JobRequest& request, Refusal re
   return displaceable_.Find(request.priority, measure, held + added);
 }
 
-bool Scheduler::FitsWithout(JobId victim, const JobRequest& request) const {
-  const int64_t others = queued_tokens_ - jobs_.at(victim).counted_tokens;
+bool Scheduler::FitsWithout(JobId displaced, const JobRequest& request) const {
+  const int64_t others = queued_tokens_ - jobs_.at(displaced).counted_tokens;
   return others == 0 || request.tokens <= options_.max_queued_tokens - others;
 }
 
 // Whether the device takes too long for what it computes before the job, and for the job, at the
 // least: before a low one all that waits, before another what the clients' clocks let go first.
-bool Scheduler::IsHopeless(const JobRequest& request, TimePoint now) {
+bool Scheduler::CannotMeetDeadline(const JobRequest& request, TimePoint now) {
   if (request.deadline == TimePoint::max()) {
     return false;
   }
@@ -65,9 +65,9 @@ bool Scheduler::IsHopeless(const JobRequest& request, TimePoint now) {
                  std::min(request.tokens, options_.max_batch_tokens), request.device_bytes,
                  request.forecast_nanos};
   const double seconds =
-      waiting_work_[Index(request.priority)].LeastSecondsOf(request.share_key, own, rates_) +
-      waiting_work_[0].LeastSeconds(normal_ahead, rates_) +
-      waiting_work_[1].LeastSeconds(low_ahead, rates_);
+      waiting_work_[Index(request.priority)].MinSecondsOf(request.share_key, own, rates_) +
+      waiting_work_[0].MinSeconds(normal_ahead, rates_) +
+      waiting_work_[1].MinSeconds(low_ahead, rates_);
   return seconds > kDeadlineShare * absl::ToDoubleSeconds(TimeBetween(now, request.deadline));
 }
 
@@ -81,7 +81,7 @@ std::chrono::duration<double> Scheduler::Forecast(int64_t tokens) const {
 microseconds Scheduler::RetryDelay() const {
   double seconds = 0;
   for (const WaitingWork& work : waiting_work_) {
-    seconds += work.LeastSeconds(work.tokens(), rates_) / 2;
+    seconds += work.MinSeconds(work.tokens(), rates_) / 2;
   }
   if (seconds <= 0) {
     return kUnknownRetryDelay;
@@ -92,20 +92,20 @@ microseconds Scheduler::RetryDelay() const {
 
 // Takes back a refusal where another job gives up its place.
 void Scheduler::MakeRoom(const JobRequest& request, Admission* admission) {
-  const std::optional<JobId> victim = FindVictim(request, *admission->refusal);
-  if (!victim.has_value() || !FitsWithout(*victim, request)) {
+  const std::optional<JobId> displaced = FindDisplaceable(request, *admission->refusal);
+  if (!displaced.has_value() || !FitsWithout(*displaced, request)) {
     return;
   }
   admission->refusal = std::nullopt;
-  admission->displaced = victim;
+  admission->displaced = displaced;
   admission->retry_delay = RetryDelay();
-  Forget(*victim);
+  Forget(*displaced);
   ++totals_.displaced;
 }
 
 Scheduler::Admission Scheduler::Admit(JobRequest request, TimePoint now) {
   Admission admission;
-  if (IsHopeless(request, now)) {
+  if (CannotMeetDeadline(request, now)) {
     admission.refusal = Refusal::kDeadline;
   } else if (admission.refusal = FindRefusal(request); admission.refusal.has_value()) {
     MakeRoom(request, &admission);
@@ -133,8 +133,8 @@ Scheduler::Admission Scheduler::Admit(JobRequest request, TimePoint now) {
   return admission;
 }
 
-void Scheduler::RecordForward(const Turn& turn, std::chrono::duration<double> duration) {
-  rates_.Record(turn.size_tokens, turn.tokens, duration.count());
+void Scheduler::RecordForward(const ScheduledBatch& batch, std::chrono::duration<double> duration) {
+  rates_.Record(batch.size_tokens, batch.tokens, duration.count());
 }
 
 }  // namespace canopy

@@ -47,18 +47,18 @@ TEST_F(SchedulerAdmissionTest, TheTokenLimitCountsWhatWasNotLaunched) {
   options_.max_queued_tokens = 100;
   EXPECT_TRUE(Admit(Job(1, "a", 300))) << "nothing else waits";
   EXPECT_EQ(scheduler().Admit(Job(2, "a", 1), now_).refusal, Refusal::kQueuedTokens);
-  const Turn turn = *scheduler().Take(now_);
+  const ScheduledBatch batch = *scheduler().Take(now_);
   EXPECT_EQ(scheduler().queued_tokens(), 300) << "it may still come back";
   scheduler().Continue(1, 200);
   EXPECT_EQ(scheduler().queued_tokens(), 300);
-  scheduler().Launch(turn);
+  scheduler().Launch(batch);
   EXPECT_EQ(scheduler().queued_tokens(), 200) << "what runs does not wait";
   EXPECT_FALSE(Admit(Job(3, "a", 1))) << "parts of it still wait";
-  const Turn second = *scheduler().Take(now_);
+  const ScheduledBatch second = *scheduler().Take(now_);
   scheduler().Continue(1, 60);
   scheduler().Return(second);
   EXPECT_EQ(scheduler().queued_tokens(), 160) << "the part that was called off waits again";
-  const Turn again = *scheduler().Take(now_);
+  const ScheduledBatch again = *scheduler().Take(now_);
   scheduler().Continue(1, 60);
   scheduler().Launch(again);
   EXPECT_EQ(scheduler().queued_tokens(), 60);
@@ -75,7 +75,7 @@ TEST_F(SchedulerAdmissionTest, AJobLargerThanTheTokenLimitMayDisplaceTheOnlyOneT
   Admit(low);
   EXPECT_EQ(scheduler().Admit(Job(2, "a", 500), now_).displaced, JobId{1});
   EXPECT_EQ(scheduler().queued_tokens(), 500);
-  // With another beside the victim it does not fit, and nobody loses a place.
+  // With another beside the displaced it does not fit, and nobody loses a place.
   scheduler_ = nullptr;
   Admit(low);
   Admit(Job(3, "a", 10));
@@ -129,7 +129,7 @@ TEST_F(SchedulerAdmissionTest, ADeadlineThatCannotBeMetIsRefused) {
   EXPECT_TRUE(Admit(other)) << "another client does not wait for the backlog of the first";
 }
 
-TEST_F(SchedulerAdmissionTest, DeadlinesAtTheEndsOfTheClockAreNeitherMixedUpNorHopeless) {
+TEST_F(SchedulerAdmissionTest, ExtremeDeadlinesKeepTheirOrderAndAreNotRefused) {
   Record(100, std::chrono::milliseconds(100));
   EXPECT_TRUE(Admit(Job(1, "a", 100)));
   JobRequest far = Job(2, "a", 100);

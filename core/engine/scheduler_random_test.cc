@@ -31,7 +31,7 @@ struct ModelJob {
   TimePoint arrival;
   State state = State::kWaiting;
   int64_t remaining = 0;        // tokens of forwards that were not taken
-  int64_t taken = 0;            // by the last turn
+  int64_t taken = 0;            // by the last batch
   int64_t part = kBatchTokens;  // at most in one forward
   bool in_parts = false;        // Continue was called
   int forwards_left = 1;
@@ -44,12 +44,12 @@ struct ModelJob {
   int64_t next_tokens() const { return std::min(remaining, part); }
   // What the limit of tokens counts: all that was not launched.
   int64_t counted_tokens() const {
-    const bool part_in_hand = state == State::kTaken && more_waits;
-    return counted ? remaining + (part_in_hand ? taken : 0) : 0;
+    const bool part_in_batch = state == State::kTaken && more_waits;
+    return counted ? remaining + (part_in_batch ? taken : 0) : 0;
   }
 };
 
-// One engine with one device: a turn that is planned, one that runs.
+// One engine with one device: a batch that is planned, one that runs.
 class Episode {
  public:
   Episode(uint32_t seed, int steps) : random_(seed), scheduler_(RandomOptions()) {
@@ -62,7 +62,7 @@ class Episode {
 
   const std::string& error() const { return error_; }
   int64_t launched() const { return launched_; }
-  int64_t shortened() const { return shortened_; }
+  int64_t truncated() const { return truncated_; }
   int64_t small_parts() const { return small_parts_; }
 
  private:
@@ -127,9 +127,9 @@ class Episode {
     const JobRequest request = RandomRequest();
     const int64_t requests_before = CountedRequests();
     const int64_t tokens_before = CountedTokens();
-    const std::optional<JobId> victim = VictimByLinearSearch(request);
+    const std::optional<JobId> displaced = FindDisplacedByLinearSearch(request);
     const Scheduler::Admission admission = scheduler_.Admit(request, now_);
-    Expect(admission.refusal == Refusal::kDeadline || admission.displaced == victim,
+    Expect(admission.refusal == Refusal::kDeadline || admission.displaced == displaced,
            "displaced another job than a linear search finds");
     if (admission.refusal.has_value()) {
       ++refused_;
@@ -154,14 +154,14 @@ class Episode {
     job.in_order = request.tokens <= kBatchTokens;
     job.forwards_left = static_cast<int>((request.tokens + kBatchTokens - 1) / kBatchTokens);
     if (admission.displaced.has_value()) {
-      const auto victim = jobs_.find(*admission.displaced);
-      Expect(victim != jobs_.end() && victim->second.state == State::kWaiting &&
-                 !victim->second.begun && victim->second.counted,
+      const auto displaced = jobs_.find(*admission.displaced);
+      Expect(displaced != jobs_.end() && displaced->second.state == State::kWaiting &&
+                 !displaced->second.begun && displaced->second.counted,
              "displaced a job that does not merely wait");
       Expect(requests_before >= kMaxRequests || tokens_before + request.tokens > kMaxTokens,
              "displaced a job while there is room");
-      if (victim != jobs_.end()) {
-        CheckVictim(victim->second, request);
+      if (displaced != jobs_.end()) {
+        CheckDisplaced(displaced->second, request);
       }
       End(*admission.displaced);
       ++displaced_;
@@ -170,7 +170,7 @@ class Episode {
   }
 
   // The definition of who makes room, one job after the other.
-  std::optional<JobId> VictimByLinearSearch(const JobRequest& request) const {
+  std::optional<JobId> FindDisplacedByLinearSearch(const JobRequest& request) const {
     const bool too_many = CountedRequests() >= kMaxRequests;
     const int64_t tokens = CountedTokens();
     if (!too_many && (tokens == 0 || tokens + request.tokens <= kMaxTokens)) {
@@ -187,7 +187,7 @@ class Episode {
     };
     const int64_t own_held = held_by(request.client) + (too_many ? 1 : request.tokens);
     using Rank = std::tuple<bool, int64_t, TimePoint, JobId>;
-    std::optional<Rank> victim;
+    std::optional<Rank> displaced;
     for (const auto& [id, job] : jobs_) {
       const bool is_lower = job.request.priority > request.priority;
       if (job.state != State::kWaiting || job.begun || job.request.priority < request.priority) {
@@ -196,21 +196,22 @@ class Episode {
       const int64_t held = held_by(job.request.client);
       if (is_lower || held > own_held) {
         const Rank rank(is_lower, held, job.arrival, id);
-        victim = victim.has_value() ? std::max(*victim, rank) : rank;
+        displaced = displaced.has_value() ? std::max(*displaced, rank) : rank;
       }
     }
-    if (!victim.has_value()) {
+    if (!displaced.has_value()) {
       return std::nullopt;
     }
-    const JobId id = std::get<JobId>(*victim);
+    const JobId id = std::get<JobId>(*displaced);
     const int64_t others = tokens - jobs_.at(id).counted_tokens();
     return others == 0 || others + request.tokens <= kMaxTokens ? std::make_optional(id)
                                                                 : std::nullopt;
   }
 
-  void CheckVictim(const ModelJob& victim, const JobRequest& request) {
-    Expect(victim.request.priority >= request.priority, "displaced a job of higher priority");
-    Expect(victim.request.priority != request.priority || victim.request.client != request.client,
+  void CheckDisplaced(const ModelJob& displaced, const JobRequest& request) {
+    Expect(displaced.request.priority >= request.priority, "displaced a job of higher priority");
+    Expect(displaced.request.priority != request.priority ||
+               displaced.request.client != request.client,
            "displaced a job of the same client");
   }
 
@@ -218,8 +219,8 @@ class Episode {
     if (has_planned_) {
       return;
     }
-    std::optional<Turn> turn = scheduler_.Take(now_);
-    if (!turn.has_value()) {
+    std::optional<ScheduledBatch> batch = scheduler_.Take(now_);
+    if (!batch.has_value()) {
       Expect(
           !AnyWaits() ||
               (options_.batch_window > absl::ZeroDuration() && scheduler_.held_until() > now_ &&
@@ -227,22 +228,22 @@ class Episode {
           "nothing to take although a job waits");
       return;
     }
-    CheckTurn(*turn);
-    if (turn->jobs.size() > 1 && Draw(3) == 0) {
-      Shorten(&*turn);
+    CheckBatch(*batch);
+    if (batch->jobs.size() > 1 && Draw(3) == 0) {
+      Truncate(&*batch);
     }
-    planned_ = *turn;
+    planned_ = *batch;
     has_planned_ = true;
-    for (const JobId id : turn->jobs) {
+    for (const JobId id : batch->jobs) {
       ModelJob& job = jobs_[id];
       job.state = State::kTaken;
       job.taken = job.next_tokens();
     }
-    if (turn->jobs.size() == 1 && Draw(4) == 0 && PlanSmallPart(turn->jobs.front())) {
+    if (batch->jobs.size() == 1 && Draw(4) == 0 && PlanSmallPart(batch->jobs.front())) {
       return;
     }
     // The engine plans now; a job whose next part is known waits for it at once.
-    for (const JobId id : turn->jobs) {
+    for (const JobId id : batch->jobs) {
       ModelJob& job = jobs_[id];
       if (job.forwards_left > 1 && job.remaining > job.taken && Draw(4) != 0) {
         job.remaining = std::max<int64_t>(job.remaining - kBatchTokens, 1);
@@ -263,9 +264,9 @@ class Episode {
     if (part >= job.remaining) {
       return false;
     }
-    scheduler_.CorrectPart(&planned_, part);
+    scheduler_.AdjustToPart(&planned_, part);
     Expect(planned_.tokens == part && planned_.size_tokens == part && planned_.share_key.empty(),
-           "a turn that became a part");
+           "a batch that became a part");
     job.taken = part;
     job.part = part;
     job.remaining -= part;
@@ -279,28 +280,28 @@ class Episode {
   }
 
   // Those that are left out wait as they did.
-  void Shorten(Turn* turn) {
-    std::vector<JobId> jobs = turn->jobs;
+  void Truncate(ScheduledBatch* batch) {
+    std::vector<JobId> jobs = batch->jobs;
     const int64_t left_out = 1 + Draw(static_cast<int64_t>(jobs.size()) - 1);
     jobs.resize(jobs.size() - static_cast<size_t>(left_out));
-    scheduler_.Shorten(turn, jobs.size());
-    ++shortened_;
+    scheduler_.Truncate(batch, jobs.size());
+    ++truncated_;
     int64_t tokens = 0;
     int64_t bytes = 0;
     for (const JobId id : jobs) {
       tokens += jobs_[id].remaining;
       bytes += jobs_[id].request.device_bytes;
     }
-    Expect(turn->jobs == jobs && turn->tokens == tokens && turn->device_bytes == bytes &&
-               turn->share_key.empty(),
-           "what is left of a shortened turn");
+    Expect(batch->jobs == jobs && batch->tokens == tokens && batch->device_bytes == bytes &&
+               batch->share_key.empty(),
+           "what is left of a truncated batch");
   }
 
-  void CheckTurn(const Turn& turn) {
-    Expect(!turn.jobs.empty(), "an empty turn");
+  void CheckBatch(const ScheduledBatch& batch) {
+    Expect(!batch.jobs.empty(), "an empty batch");
     int64_t tokens = 0;
     int64_t bytes = 0;
-    for (const JobId id : turn.jobs) {
+    for (const JobId id : batch.jobs) {
       const auto job = jobs_.find(id);
       if (job == jobs_.end() || !job->second.waits()) {
         Expect(false, "took a job that does not wait");
@@ -311,52 +312,52 @@ class Episode {
       bytes += job->second.request.device_bytes;
       const bool shares = !job->second.request.share_key.empty() && !job->second.in_parts &&
                           job->second.request.tokens <= kBatchTokens;
-      Expect(turn.jobs.size() == 1 || (shares && job->second.request.share_key == turn.share_key),
+      Expect(batch.jobs.size() == 1 || (shares && job->second.request.share_key == batch.share_key),
              "jobs together that may not share");
     }
-    Expect(tokens <= kBatchTokens && tokens == turn.tokens, "the token budget of a turn");
-    Expect(turn.jobs.size() == 1 || bytes <= kBatchBytes, "the byte budget of a turn");
-    CheckOrder(turn);
-    CheckPriority(turn);
+    Expect(tokens <= kBatchTokens && tokens == batch.tokens, "the token budget of a batch");
+    Expect(batch.jobs.size() == 1 || bytes <= kBatchBytes, "the byte budget of a batch");
+    CheckOrder(batch);
+    CheckPriority(batch);
   }
 
   // Of one client and priority, no job goes before one that came earlier.
-  void CheckOrder(const Turn& turn) {
-    for (const JobId id : turn.jobs) {
+  void CheckOrder(const ScheduledBatch& batch) {
+    for (const JobId id : batch.jobs) {
       const ModelJob& job = jobs_[id];
       for (const auto& [other_id, other] : jobs_) {
         const bool overtaken =
             other_id < id && other.state == State::kWaiting && other.in_order && job.in_order &&
             other.request.client == job.request.client &&
             other.request.priority == job.request.priority &&
-            std::find(turn.jobs.begin(), turn.jobs.end(), other_id) == turn.jobs.end();
+            std::find(batch.jobs.begin(), batch.jobs.end(), other_id) == batch.jobs.end();
         Expect(!overtaken, "a job overtook an earlier one of its client");
       }
     }
   }
 
-  void CheckPriority(const Turn& turn) {
+  void CheckPriority(const ScheduledBatch& batch) {
     bool normal_waits = false;
     bool impatient_waits = false;
     for (const auto& [id, job] : jobs_) {
       const bool stays =
-          job.waits() && std::find(turn.jobs.begin(), turn.jobs.end(), id) == turn.jobs.end();
+          job.waits() && std::find(batch.jobs.begin(), batch.jobs.end(), id) == batch.jobs.end();
       const bool is_low = job.request.priority == Priority::kLow;
       normal_waits |= stays && !is_low;
       impatient_waits |= stays && is_low && now_ - job.arrival >= kPatience;
     }
     bool has_low = false;
-    for (const JobId id : turn.jobs) {
+    for (const JobId id : batch.jobs) {
       has_low |= jobs_[id].request.priority == Priority::kLow;
     }
-    const ModelJob& first = jobs_[turn.jobs.front()];
+    const ModelJob& first = jobs_[batch.jobs.front()];
     const bool first_is_low = first.request.priority == Priority::kLow;
     const bool first_is_impatient = first_is_low && now_ - first.arrival >= kPatience;
     Expect(!has_low || !normal_waits || first_is_impatient, "a low job before a normal one");
-    // Whatever the load, of two turns one is for those whose patience is at an end.
-    turns_of_patience_missed_ =
-        impatient_waits && !first_is_low ? turns_of_patience_missed_ + 1 : 0;
-    Expect(turns_of_patience_missed_ <= 1 + returns_, "a low job starves");
+    // Whatever the load, of two batches one is for those whose patience is at an end.
+    impatient_batches_missed_ =
+        impatient_waits && !first_is_low ? impatient_batches_missed_ + 1 : 0;
+    Expect(impatient_batches_missed_ <= 1 + returns_, "a low job starves");
   }
 
   void ReturnPlanned() {
@@ -490,7 +491,7 @@ class Episode {
                totals.cancelled == cancelled_ &&
                totals.refused[0] + totals.refused[1] + totals.refused[2] == refused_,
            "totals disagree with what happened");
-    Expect(accepted_ == answered_ + displaced_ + expired_ + cancelled_, "the law of totals");
+    Expect(accepted_ == answered_ + displaced_ + expired_ + cancelled_, "the totals do not add up");
   }
 
   bool AnyWaits() const {
@@ -529,15 +530,15 @@ class Episode {
   TimePoint now_ = TimePoint(std::chrono::seconds(1));
   JobId next_id_ = 1;
   std::map<JobId, ModelJob> jobs_;  // that have not ended
-  Turn planned_;
-  Turn running_;
+  ScheduledBatch planned_;
+  ScheduledBatch running_;
   bool has_planned_ = false;
   bool has_running_ = false;
-  int turns_of_patience_missed_ = 0;
+  int impatient_batches_missed_ = 0;
   int returns_ = 0;
   int64_t recorded_ = 0;
   int64_t launched_ = 0;
-  int64_t shortened_ = 0;
+  int64_t truncated_ = 0;
   int64_t small_parts_ = 0;
   int64_t accepted_ = 0;
   int64_t answered_ = 0;

@@ -38,8 +38,8 @@ TEST_F(SchedulerTest, ClientsAreServedInEqualTokens) {
     Admit(Job(3'000 + id, "large", 40));
   }
   std::map<JobId, int64_t> served;
-  while (const std::optional<Turn> turn = scheduler().Take(now_)) {
-    served[turn->jobs.front() / 1'000] += turn->tokens;
+  while (const std::optional<ScheduledBatch> batch = scheduler().Take(now_)) {
+    served[batch->jobs.front() / 1'000] += batch->tokens;
     if (served[2] == 400) {
       break;
     }
@@ -83,8 +83,8 @@ TEST_F(SchedulerTest, SharingDoesNotStarveWhatRunsAlone) {
         ++waiting[client];
       }
     }
-    const Turn turn = *scheduler().Take(now_);
-    for (const JobId id : turn.jobs) {
+    const ScheduledBatch batch = *scheduler().Take(now_);
+    for (const JobId id : batch.jobs) {
       served[client_of[id]] += tokens_of[id];
       --waiting[client_of[id]];
       scheduler().Finish(id);
@@ -113,8 +113,8 @@ TEST_F(SchedulerTest, ARiderDoesNotRunAway) {
     refill("alone", 5, "");
   }
   for (int round = 0; round < 500; ++round) {
-    const Turn turn = *scheduler().Take(now_);
-    for (const JobId id : turn.jobs) {
+    const ScheduledBatch batch = *scheduler().Take(now_);
+    for (const JobId id : batch.jobs) {
       const bool is_rider = id % 3 == 0;
       const std::string client = is_rider ? "rider" : id % 3 == 1 ? "host" : "alone";
       served[client] += is_rider ? 45 : 5;
@@ -128,21 +128,21 @@ TEST_F(SchedulerTest, ARiderDoesNotRunAway) {
 TEST_F(SchedulerTest, WhoComesWhileAPartRunsDoesNotWaitForTheNextOne) {
   Admit(Job(1, "large", 400));
   for (int part = 0; part < 2; ++part) {
-    const Turn running = *scheduler().Take(now_);
+    const ScheduledBatch running = *scheduler().Take(now_);
     scheduler().Continue(1, 300 - 100 * part);
     scheduler().Launch(running);
-    const Turn planned = *scheduler().Take(now_);
+    const ScheduledBatch planned = *scheduler().Take(now_);
     ASSERT_THAT(planned.jobs, ElementsAre(1));
     const JobId first = 2 + 2 * part;
     Admit(Job(first, "first" + std::to_string(part), 5));
     ASSERT_TRUE(scheduler().WouldChange(planned, first));
     scheduler().Return(planned);
-    const Turn small = *scheduler().Take(now_);
+    const ScheduledBatch small = *scheduler().Take(now_);
     ASSERT_THAT(small.jobs, ElementsAre(first));
     // The part has stepped back once already.
     Admit(Job(first + 1, "second" + std::to_string(part), 5));
     scheduler().Launch(small);
-    const Turn next = *scheduler().Take(now_);
+    const ScheduledBatch next = *scheduler().Take(now_);
     EXPECT_THAT(next.jobs, ElementsAre(first + 1));
     scheduler().Launch(next);
   }
@@ -150,7 +150,7 @@ TEST_F(SchedulerTest, WhoComesWhileAPartRunsDoesNotWaitForTheNextOne) {
 
 TEST_F(SchedulerTest, SmallJobsRunBetweenThePartsOfALargeOne) {
   Admit(Job(1, "a", 300));
-  Turn part = *scheduler().Take(now_);
+  ScheduledBatch part = *scheduler().Take(now_);
   EXPECT_EQ(part.tokens, 100);
   scheduler().Continue(1, 200);
   scheduler().Launch(part);
@@ -174,7 +174,7 @@ TEST_F(SchedulerTest, APartYieldsOnlyWhereAWholeJobOfItsClientWaits) {
   Admit(Job(3, "a", 300));
   EXPECT_THAT(Take(), ElementsAre(1));
   scheduler().Finish(1);
-  const Turn part = *scheduler().Take(now_);
+  const ScheduledBatch part = *scheduler().Take(now_);
   EXPECT_THAT(part.jobs, ElementsAre(2));
   scheduler().Launch(part);
   Admit(Job(4, "a", 5));
@@ -185,7 +185,7 @@ TEST_F(SchedulerTest, APlannedPartYieldsToASmallJobOnce) {
   Admit(Job(1, "a", 300));
   scheduler().Launch(*scheduler().Take(now_));
   scheduler().Continue(1, 200);
-  Turn planned = *scheduler().Take(now_);
+  ScheduledBatch planned = *scheduler().Take(now_);
   Admit(Job(2, "a", 5));
   EXPECT_TRUE(scheduler().WouldChange(planned, 2));
   scheduler().Return(planned);
@@ -204,7 +204,7 @@ TEST_F(SchedulerTest, APlannedPartYieldsThoughTheNextOneWaitsAlready) {
     Admit(Job(1, "a", 400));
     scheduler().Launch(*scheduler().Take(now_));
     scheduler().Continue(1, 300);
-    const Turn planned = *scheduler().Take(now_);
+    const ScheduledBatch planned = *scheduler().Take(now_);
     scheduler().Continue(1, 200);
     Admit(Job(2, client, 5));
     EXPECT_TRUE(scheduler().WouldChange(planned, 2));
@@ -216,7 +216,7 @@ TEST_F(SchedulerTest, APlannedPartYieldsThoughTheNextOneWaitsAlready) {
 
 TEST_F(SchedulerTest, APlannedBatchGrows) {
   Admit(Job(1, "a", 40, "k"));
-  const Turn planned = *scheduler().Take(now_);
+  const ScheduledBatch planned = *scheduler().Take(now_);
   Admit(Job(2, "b", 40, "k"));
   Admit(Job(3, "b", 40, "other"));
   Admit(Job(4, "b", 70, "k"));
@@ -315,23 +315,23 @@ TEST_F(SchedulerTest, AForwardThatComputesMoreThanEstimatedIsCharged) {
   Admit(Job(2, "a", 10));
   Admit(Job(3, "b", 10));
   Admit(Job(4, "b", 10));
-  const Turn turn = *scheduler().Take(now_);
-  ASSERT_THAT(turn.jobs, ElementsAre(1));
-  scheduler().Correct(turn, 5);  // no refund: nobody is served more for a poor estimate
-  scheduler().Correct(turn, 25);
-  EXPECT_EQ(turn.tokens, 10) << "forecasts stay in the unit of estimates";
-  scheduler().Launch(turn);
+  const ScheduledBatch batch = *scheduler().Take(now_);
+  ASSERT_THAT(batch.jobs, ElementsAre(1));
+  scheduler().AdjustTokens(batch, 5);  // no refund: nobody is served more for a poor estimate
+  scheduler().AdjustTokens(batch, 25);
+  EXPECT_EQ(batch.tokens, 10) << "forecasts stay in the unit of estimates";
+  scheduler().Launch(batch);
   EXPECT_THAT(RunAll(), ElementsAre(3, 4, 2)) << "b has had 20 when a has had 25";
 }
 
-TEST_F(SchedulerTest, ACorrectionIsRefundedWithItsTurn) {
+TEST_F(SchedulerTest, AnAdjustmentIsRefundedWithItsBatch) {
   Admit(Job(1, "a", 10));
   Admit(Job(2, "b", 10));
   Admit(Job(3, "b", 10));
-  const Turn turn = *scheduler().Take(now_);
-  ASSERT_THAT(turn.jobs, ElementsAre(1));
-  scheduler().Correct(turn, 25);
-  scheduler().Return(turn);
+  const ScheduledBatch batch = *scheduler().Take(now_);
+  ASSERT_THAT(batch.jobs, ElementsAre(1));
+  scheduler().AdjustTokens(batch, 25);
+  scheduler().Return(batch);
   EXPECT_EQ(scheduler().queued_tokens(), 30);
   EXPECT_THAT(RunAll(), ElementsAre(1, 2, 3));
 }
@@ -341,18 +341,18 @@ TEST_F(SchedulerTest, AJobInSmallPartsIsChargedAndCountedByItsTokens) {
   Admit(Job(1, "a", 80, "key"));
   int64_t charged = 0;
   for (int64_t left = 70; left >= 0; left -= 10) {
-    Turn turn = *scheduler().Take(now_);
-    ASSERT_THAT(turn.jobs, ElementsAre(1));
-    scheduler().CorrectPart(&turn, 10);
+    ScheduledBatch batch = *scheduler().Take(now_);
+    ASSERT_THAT(batch.jobs, ElementsAre(1));
+    scheduler().AdjustToPart(&batch, 10);
     if (left > 0) {
       scheduler().Continue(1, left, 10);
     }
     EXPECT_EQ(scheduler().queued_tokens(), left + 10);
-    EXPECT_EQ(turn.tokens, 10);
-    EXPECT_EQ(turn.size_tokens, 10) << "as what its time is recorded";
-    EXPECT_EQ(turn.share_key, "") << "nobody joins a part";
-    charged += turn.tokens;
-    scheduler().Launch(turn);
+    EXPECT_EQ(batch.tokens, 10);
+    EXPECT_EQ(batch.size_tokens, 10) << "as what its time is recorded";
+    EXPECT_EQ(batch.share_key, "") << "nobody joins a part";
+    charged += batch.tokens;
+    scheduler().Launch(batch);
     EXPECT_EQ(scheduler().queued_tokens(), left);
   }
   EXPECT_EQ(charged, 80);
@@ -368,18 +368,18 @@ TEST_F(SchedulerTest, SmallPartsTakeTurnsWithJobsOfTheirSize) {
   int64_t left = 80;
   int64_t parts = 0;
   int64_t whole = 0;
-  while (std::optional<Turn> turn = scheduler().Take(now_)) {
-    if (turn->jobs.front() == 1) {
+  while (std::optional<ScheduledBatch> batch = scheduler().Take(now_)) {
+    if (batch->jobs.front() == 1) {
       left -= 10;
       ++parts;
-      scheduler().CorrectPart(&*turn, 10);
+      scheduler().AdjustToPart(&*batch, 10);
       if (left > 0) {
         scheduler().Continue(1, left, 10);
       }
     } else {
       ++whole;
     }
-    scheduler().Launch(*turn);
+    scheduler().Launch(*batch);
     EXPECT_LE(std::abs(parts - whole), 1);
   }
   EXPECT_EQ(parts, 8);
@@ -388,13 +388,13 @@ TEST_F(SchedulerTest, SmallPartsTakeTurnsWithJobsOfTheirSize) {
 
 TEST_F(SchedulerTest, APartThatIsCalledOffIsRefundedAndCountsAsBefore) {
   Admit(Job(1, "a", 80, "key"));
-  Turn turn = *scheduler().Take(now_);
-  scheduler().CorrectPart(&turn, 10);
+  ScheduledBatch batch = *scheduler().Take(now_);
+  scheduler().AdjustToPart(&batch, 10);
   scheduler().Continue(1, 70, 10);
-  scheduler().Return(turn);
+  scheduler().Return(batch);
   EXPECT_EQ(scheduler().queued_tokens(), 80);
   Admit(Job(2, "b", 10));
-  const Turn again = *scheduler().Take(now_);
+  const ScheduledBatch again = *scheduler().Take(now_);
   EXPECT_THAT(again.jobs, ElementsAre(1)) << "what was called off was not charged";
   EXPECT_EQ(again.tokens, 10);
   scheduler().Launch(again);
@@ -403,14 +403,14 @@ TEST_F(SchedulerTest, APartThatIsCalledOffIsRefundedAndCountsAsBefore) {
 // It shares forwards by its estimate, and turns out to need several.
 TEST_F(SchedulerTest, AJobThatTurnsOutToRunInPartsYieldsAndSharesNoMore) {
   Admit(Job(1, "a", 80, "key"));
-  Turn turn = *scheduler().Take(now_);
-  scheduler().CorrectPart(&turn, 20);
+  ScheduledBatch batch = *scheduler().Take(now_);
+  scheduler().AdjustToPart(&batch, 20);
   scheduler().Continue(1, 60, 20);
-  scheduler().Launch(turn);
+  scheduler().Launch(batch);
   Admit(Job(2, "a", 5));
   EXPECT_THAT(Take(), ElementsAre(2)) << "a part lets its client's whole jobs go first";
   Admit(Job(3, "b", 30, "key"));
-  const Turn shared = *scheduler().Take(now_);
+  const ScheduledBatch shared = *scheduler().Take(now_);
   EXPECT_THAT(shared.jobs, ElementsAre(3));
   EXPECT_EQ(shared.size_tokens, 30) << "the parts of the first are not in the batch";
 }

@@ -122,7 +122,7 @@ using JobId = uint64_t;
 struct ScoreJob {
   JobId id = 0;        // from Engine::NewJobId, for Engine::Cancel; 0 = cannot be cancelled
   std::string model;   // empty = the first
-  std::string client;  // whom it comes from: turns are fair between clients
+  std::string client;  // whom it comes from: batches are fair between clients
   std::string tenant;  // prefixes are shared within one
   Priority priority = Priority::kNormal;
   std::shared_ptr<const PathBatch> batch;

@@ -59,14 +59,14 @@ void WaitingWork::Change(const std::string& share_key, const Work& work, int sig
 }
 
 double WaitingWork::SecondsPerToken(int size_class, const Sum& sum, const DrainRates& rates) {
-  if (const auto rate = rates.LeastSecondsPerToken(size_class); rate.has_value()) {
+  if (const auto rate = rates.MinSecondsPerToken(size_class); rate.has_value()) {
     return *rate;
   }
   return static_cast<double>(sum.forecast_nanos) / kNanosPerSecond /
          static_cast<double>(sum.tokens);
 }
 
-double WaitingWork::LeastSeconds(int64_t tokens, const DrainRates& rates) const {
+double WaitingWork::MinSeconds(int64_t tokens, const DrainRates& rates) const {
   if (tokens == 0) {
     return 0;
   }
@@ -87,8 +87,8 @@ double WaitingWork::LeastSeconds(int64_t tokens, const DrainRates& rates) const 
   return seconds;
 }
 
-double WaitingWork::LeastSecondsOf(const std::string& share_key, const Work& work,
-                                   const DrainRates& rates) const {
+double WaitingWork::MinSecondsOf(const std::string& share_key, const Work& work,
+                                 const DrainRates& rates) const {
   Sum own;
   Add(work, 1, &own);
   int size_class = SizeClass(work.forward_tokens);

@@ -44,10 +44,10 @@ class WaitingWork {
 
   // The seconds that the device takes at least for any `tokens` of what waits. Work of sizes
   // without a rate or a forecast counts as free. O(size classes).
-  double LeastSeconds(int64_t tokens, const DrainRates& rates) const;
+  double MinSeconds(int64_t tokens, const DrainRates& rates) const;
   // The same for a job that would join what waits.
-  double LeastSecondsOf(const std::string& share_key, const Work& work,
-                        const DrainRates& rates) const;
+  double MinSecondsOf(const std::string& share_key, const Work& work,
+                      const DrainRates& rates) const;
 
  private:
   struct Sum {

@@ -37,7 +37,7 @@ double ForecastMeasureSeconds(const ModelInfo& model) {
   const auto layers = static_cast<double>(model.num_layers);
   double seconds = 0;
   for (const Backend backend : RunnableBackends(model.backend_support())) {
-    const MeasureWork work = LeastMeasureWork(backend);
+    const MeasureWork work = MinMeasureWork(backend);
     // Each weight multiplies and adds once a token; queries meet keys, and shares meet values, once
     // a pair.
     const double flops =

@@ -11,7 +11,7 @@ namespace canopy {
 // --policy=auto measures up to this.
 inline constexpr double kMaxMeasureSeconds = 2;
 
-// What the least that MeasureRouteCosts does takes: kLeastShapes request shapes, each with all of
+// What the least that MeasureRouteCosts does takes: kMinShapes request shapes, each with all of
 // its runs, on every backend that may run. Infinite for a model without a size.
 // docs/adr/0006-measured-routing.md has the measurements behind the constants.
 double ForecastMeasureSeconds(const ModelInfo& model);

@@ -75,7 +75,7 @@ void ChoosePolicy(const ModelRoutesOptions& options, const ModelInfo& model, Mod
 RouteMeasureOptions MeasureOptions(const ModelRoutesOptions& options, const ModelInfo& model) {
   RouteMeasureOptions measure = options.measure;
   if (!options.policy.has_value() && !model.fused_supported) {
-    measure.min_shapes = kLeastShapes;
+    measure.min_shapes = kMinShapes;
     measure.budget_ms = kMaxMeasureSeconds * 1000 /
                         static_cast<double>(RunnableBackends(model.backend_support()).size());
   }

@@ -226,9 +226,9 @@ absl::Status LeaveOut(Backend backend, const absl::Status& status) {
 
 }  // namespace
 
-MeasureWork LeastMeasureWork(Backend backend) {
+MeasureWork MinMeasureWork(Backend backend) {
   MeasureWork work;
-  for (int i = 0; i < kLeastShapes; ++i) {
+  for (int i = 0; i < kMinShapes; ++i) {
     constexpr int64_t kRuns = 1 + kMaxTimedRuns;
     const Shape& shape = kShapes[i];
     const int64_t tokens = TokensOf(backend, shape);

@@ -32,7 +32,7 @@ absl::StatusOr<RouteCosts> MeasureRouteCosts(ModelRunner& runner,
                                              const RouteMeasureOptions& options);
 
 // As many as a backend has costs: forecasts from fewer are guesses.
-inline constexpr int kLeastShapes = 3;
+inline constexpr int kMinShapes = 3;
 
 // Forwards, and the tokens and attention pairs in them.
 struct MeasureWork {
@@ -40,8 +40,8 @@ struct MeasureWork {
   int64_t tokens = 0;
   int64_t pairs = 0;
 };
-// What MeasureRouteCosts does for `backend` with the kLeastShapes smallest shapes, at most.
-MeasureWork LeastMeasureWork(Backend backend);
+// What MeasureRouteCosts does for `backend` with the kMinShapes smallest shapes, at most.
+MeasureWork MinMeasureWork(Backend backend);
 
 inline constexpr int kWarmUpSizes = 2;
 

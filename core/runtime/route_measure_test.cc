@@ -106,11 +106,11 @@ TEST(RouteMeasureTest, RunsTheLeastShapesWhateverTheyTakeAndNoMoreThanWasForecas
     TimedRunner runner(FakeModelInfo(), 1'000);
     RouteMeasureOptions options = runner.options();
     options.budget_ms = 1;
-    options.min_shapes = kLeastShapes;
+    options.min_shapes = kMinShapes;
     ASSERT_TRUE(MeasureRouteCosts(runner, options).ok());
     const std::vector<int64_t>& tokens = runner.tokens(backend);
-    const MeasureWork work = LeastMeasureWork(backend);
-    EXPECT_EQ(std::set<int64_t>(tokens.begin(), tokens.end()).size(), size_t{kLeastShapes});
+    const MeasureWork work = MinMeasureWork(backend);
+    EXPECT_EQ(std::set<int64_t>(tokens.begin(), tokens.end()).size(), size_t{kMinShapes});
     EXPECT_LE(static_cast<int64_t>(tokens.size()), work.forwards);
     EXPECT_LE(std::accumulate(tokens.begin(), tokens.end(), int64_t{0}), work.tokens);
   }
@@ -120,12 +120,12 @@ TEST(RouteMeasureTest, StopsAtTheMostShapes) {
   TimedRunner runner(FakeModelInfo());
   RouteMeasureOptions options = runner.options();
   options.budget_ms = 1e9;
-  options.max_shapes = kLeastShapes;
+  options.max_shapes = kMinShapes;
   ASSERT_TRUE(MeasureRouteCosts(runner, options).ok());
   const std::vector<int64_t>& tokens = runner.tokens(Backend::kPath);
-  EXPECT_EQ(static_cast<int64_t>(tokens.size()), LeastMeasureWork(Backend::kPath).forwards);
+  EXPECT_EQ(static_cast<int64_t>(tokens.size()), MinMeasureWork(Backend::kPath).forwards);
   EXPECT_EQ(std::accumulate(tokens.begin(), tokens.end(), int64_t{0}),
-            LeastMeasureWork(Backend::kPath).tokens);
+            MinMeasureWork(Backend::kPath).tokens);
 }
 
 TEST(RouteMeasureTest, StopsGrowingWithinItsBudgetButMeasuresTwoSizes) {

@@ -131,7 +131,7 @@ class TorchReloadTest : public ::testing::Test {
     replacement_.served = engine_->FindModel("");
     replacement_.run_on_device = [this](absl::string_view what,
                                         const std::function<absl::Status()>& work) {
-      ++turns_[std::string(what)];
+      ++time_slices_[std::string(what)];
       return engine_->RunOnDevice(work);
     };
   }
@@ -149,7 +149,7 @@ class TorchReloadTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
   Replacement replacement_;
   std::function<absl::StatusOr<int64_t>(absl::string_view)> available_bytes_;
-  std::map<std::string, int> turns_;
+  std::map<std::string, int> time_slices_;
 };
 
 TEST_F(TorchReloadTest, AnswersAreThoseOfAServerStartedWithEachCheckpoint) {
@@ -169,9 +169,9 @@ TEST_F(TorchReloadTest, AnswersAreThoseOfAServerStartedWithEachCheckpoint) {
   ASSERT_TRUE(next.ok()) << next.status();
   // Every backend and head was warmed up between forwards, each with one small piece.
   for (const Backend backend : backends) {
-    EXPECT_EQ(turns_[std::string(BackendName(backend))], 1) << BackendName(backend);
+    EXPECT_EQ(time_slices_[std::string(BackendName(backend))], 1) << BackendName(backend);
   }
-  EXPECT_EQ(turns_["heads"], 2) << "scores and values";
+  EXPECT_EQ(time_slices_["heads"], 2) << "scores and values";
   const ModelInfo info = *(*next)->info();
   EXPECT_EQ(info.version, 2);
   EXPECT_EQ(info.fingerprint, fresh->FindModel("")->fingerprint);
@@ -223,7 +223,7 @@ TEST_F(TorchReloadTest, BadFilesAreRefusedByName) {
     // A server does not start with it either.
     EXPECT_EQ(LoadTorchRunner(OptionsFor(folder.path())).status(), status);
   }
-  EXPECT_TRUE(turns_.empty());
+  EXPECT_TRUE(time_slices_.empty());
 }
 
 TEST_F(TorchReloadTest, AFolderThatPoolsOtherwiseIsRefused) {
@@ -236,7 +236,7 @@ TEST_F(TorchReloadTest, AFolderThatPoolsOtherwiseIsRefused) {
   const absl::Status status = LoadStatus(folder);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "pools by \"mean\"")) << status;
-  EXPECT_TRUE(turns_.empty());
+  EXPECT_TRUE(time_slices_.empty());
 }
 
 TEST_F(TorchReloadTest, FilesThatAreNotThereAreRefused) {
@@ -258,7 +258,7 @@ TEST_F(TorchReloadTest, OtherModelsAreRefusedBeforeTheyTouchTheDevice) {
   folder.Write("config.json", kConfig);
   replacement_.expected_fingerprint = "0000000000000000";
   EXPECT_TRUE(absl::IsFailedPrecondition(LoadStatus(folder)));
-  EXPECT_TRUE(turns_.empty());
+  EXPECT_TRUE(time_slices_.empty());
   replacement_.expected_fingerprint = "";
   EXPECT_TRUE(LoadStatus(folder).ok());
 }

@@ -17,7 +17,7 @@
 #include "core/checkpoint/model_config.h"
 #include "core/checkpoint/weight_schema.h"
 #include "core/engine/batch_tokens.h"
-#include "core/engine/model_slot.h"
+#include "core/engine/served_model.h"
 #include "core/model/tree_encoder.h"
 #include "core/model/weights.h"
 #include "core/ops/device.h"
@@ -101,9 +101,9 @@ absl::Status RunOnDevice(const TorchRunnerOptions& options, absl::string_view wh
 }
 
 // A runner each of whose forwards is such a piece of work.
-class TurnTakingRunner final : public ModelRunner {
+class InterleavedRunner final : public ModelRunner {
  public:
-  TurnTakingRunner(const TorchRunnerOptions& options, ModelRunner& runner)
+  InterleavedRunner(const TorchRunnerOptions& options, ModelRunner& runner)
       : options_(options), runner_(runner) {}
 
   std::shared_ptr<const ModelInfo> info() const override { return runner_.info(); }
@@ -261,16 +261,16 @@ absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
                            TorchRunner& runner) {
   const ModelInfo& info = *runner.info();
   CANOPY_RETURN_IF_ERROR(RecordGraphs(options, runner));
-  TurnTakingRunner turns(options, runner);
+  InterleavedRunner interleaved(options, runner);
   const int64_t max_batch_tokens = MaxBatchTokens(options, info.device);
   if (options.replacement.has_value()) {
     // The same work on other numbers: what was measured holds, and kernels are loaded. Those that
     // serve wait for each piece, so there are few and small ones.
     const ModelInfo& served = *options.replacement->served;
-    CANOPY_RETURN_IF_ERROR(WarmUpBackends(turns, max_batch_tokens, /*num_sizes=*/1));
-    CANOPY_RETURN_IF_ERROR(WarmUpHeads(turns, max_batch_tokens));
+    CANOPY_RETURN_IF_ERROR(WarmUpBackends(interleaved, max_batch_tokens, /*num_sizes=*/1));
+    CANOPY_RETURN_IF_ERROR(WarmUpHeads(interleaved, max_batch_tokens));
     runner.SetRoutes({served.default_policy, served.policy_reason, served.route_costs});
-    // A backend whose turn was refused counts as one that does not run.
+    // A backend that the device refused to run counts as one that does not run.
     return CheckWanted(options);
   }
   ModelRoutesOptions routes;
@@ -278,8 +278,8 @@ absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
   routes.costs_file = options.model.route_costs;
   routes.key = {DescribeDevice(device), info.dtype, info.fingerprint, options.build};
   routes.measure.max_batch_tokens = max_batch_tokens;
-  CANOPY_ASSIGN_OR_RETURN(const ModelRoutes set_up, SetUpModelRoutes(turns, routes));
-  CANOPY_RETURN_IF_ERROR(WarmUpHeads(turns, max_batch_tokens));
+  CANOPY_ASSIGN_OR_RETURN(const ModelRoutes set_up, SetUpModelRoutes(interleaved, routes));
+  CANOPY_RETURN_IF_ERROR(WarmUpHeads(interleaved, max_batch_tokens));
   runner.SetRoutes(set_up);
   return absl::OkStatus();
 }
@@ -313,10 +313,10 @@ absl::StatusOr<std::unique_ptr<TorchRunner>> Upload(const TorchRunnerOptions& op
 }
 
 // Forwards of those that serve do not wait for the copies, nor these for them.
-absl::StatusOr<std::unique_ptr<TorchRunner>> UploadBeside(const TorchRunnerOptions& options,
-                                                          const HostModel& model,
-                                                          const at::TensorOptions& placement,
-                                                          const ModelInfo& info) {
+absl::StatusOr<std::unique_ptr<TorchRunner>> UploadReplacement(const TorchRunnerOptions& options,
+                                                               const HostModel& model,
+                                                               const at::TensorOptions& placement,
+                                                               const ModelInfo& info) {
   return GuardTorch("loading weights", [&]() -> absl::StatusOr<std::unique_ptr<TorchRunner>> {
     SideStream stream(placement.device());
     CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<TorchRunner> runner,
@@ -338,7 +338,7 @@ absl::StatusOr<std::unique_ptr<TorchRunner>> LoadRunner(const TorchRunnerOptions
   }
   CANOPY_RETURN_IF_ERROR(CheckFits(info, *options.replacement));
   CANOPY_RETURN_IF_ERROR(CheckWanted(options));
-  return UploadBeside(options, model, placement, info);
+  return UploadReplacement(options, model, placement, info);
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ struct TorchRunnerOptions {
   // and sets up the policy as core/runtime/model_routes.h says.
   bool prepare_routes = false;
   std::string build;  // version of the program, which measured costs belong to
-  // The model is to take the place of one that serves: the device is used in turns, policy and
-  // costs are those of what serves.
+  // The model is to take the place of one that serves: the two models share the device in time
+  // slices, policy and costs are those of what serves.
   std::optional<Replacement> replacement;
   // Returns an error once nobody wants the model, which ends the loading. Asked between steps of
   // some milliseconds, from the loading thread, beside the replacement's; null = always wanted.
@@ -41,7 +41,7 @@ struct TorchRunnerOptions {
 // device that is not there, and for a folder whose vectors are not those of the last token, unless
 // force_last_token_pooling; RESOURCE_EXHAUSTED, with bytes needed and available, when the weights
 // do not fit, before any is read. Of a replacement also the errors of its hooks, and
-// FAILED_PRECONDITION as of ModelSlot.
+// FAILED_PRECONDITION as of ServedModel.
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOptions& options);
 
 }  // namespace canopy

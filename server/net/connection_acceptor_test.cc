@@ -144,7 +144,7 @@ TEST_F(ConnectionAcceptorTest, NumbersThatChangeHandsMeanwhileAreLeftAlone) {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
     acceptor.Stop();
     std::atomic<bool> started{false};
-    std::thread thief([&] {
+    std::thread descriptor_user([&] {
       started = true;
       for (const int fd : servers) {
         EXPECT_EQ(dup2(others[0], fd), fd);
@@ -154,7 +154,7 @@ TEST_F(ConnectionAcceptorTest, NumbersThatChangeHandsMeanwhileAreLeftAlone) {
       std::this_thread::yield();
     }
     acceptor.EndConnections(Clock::now() + std::chrono::hours(1));
-    thief.join();
+    descriptor_user.join();
     EXPECT_FALSE(HasEnded(others[1])) << "a socket that was never the acceptor's";
     for (const int fd : others) {
       close(fd);

@@ -16,7 +16,7 @@ struct CallOptions {
   int32_t max_stream_in_flight = 64;  // unanswered requests of one stream; >= 1
   int32_t encode_threads = 0;         // threads that encode answers; 0 = one a core, but 2 to 4
   // Answers of more estimated bytes are encoded one at a time, on a thread of their own; >= 0.
-  // While its lists are encoded, an answer takes three times the memory that it pledged. No flag.
+  // While its lists are encoded, an answer takes three times the memory that it reserved. No flag.
   int64_t large_answer_bytes = int64_t{64} << 20;
   LogRequests log_requests = LogRequests::kErrors;
   // Estimated host memory of all requests that are not answered yet; >= 1.

@@ -11,7 +11,7 @@
 #include "base/stopwatch.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/net/write_watch.h"
+#include "server/net/write_watchdog.h"
 #include "server/rpc/score_work.h"
 #include "server/rpc/service_context.h"
 
@@ -56,7 +56,7 @@ class CallReactor : public grpc::ServerUnaryReactor {
   grpc::CallbackServerContext& call_;
   ServiceContext& context_;
   const Stopwatch total_;
-  WriteWatch::Writer writer_;
+  WriteWatchdog::Writer writer_;
   std::atomic<bool> cancelled_{false};
   bool entered_ = false;
 };

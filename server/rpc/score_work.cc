@@ -29,9 +29,10 @@ int64_t RequestBytes(const grpc::Slice& message, const PathBatch& batch) {
 
 }  // namespace
 
-// Memory is pledged before it is taken.
+// Memory is reserved before it is allocated.
 absl::Status ScoreWork::Prepare(Engine* engine, absl::string_view client) {
-  CANOPY_RETURN_IF_ERROR(pledge_.Resize(kReadBytesPerByte * static_cast<int64_t>(message_.size())));
+  CANOPY_RETURN_IF_ERROR(
+      reservation_.Resize(kReadBytesPerByte * static_cast<int64_t>(message_.size())));
   RequestNotes notes;
   absl::StatusOr<PreparedRequest> request = PrepareRequest(
       ViewOf(message_), context_.request_limits,
@@ -41,7 +42,7 @@ absl::Status ScoreWork::Prepare(Engine* engine, absl::string_view client) {
   const PathBatch& batch = *request_.job.batch;
   answer_bytes_ = batch.num_paths() * kAnswerBytesPerPath +
                   AnswerBytes(request_.job.outputs, *request_.model, batch);
-  return pledge_.Resize(RequestBytes(message_, batch) + answer_bytes_);
+  return reservation_.Resize(RequestBytes(message_, batch) + answer_bytes_);
 }
 
 absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller& caller,
@@ -59,7 +60,7 @@ absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller&
   CANOPY_RETURN_IF_ERROR(engine->Submit(std::move(job), [this](absl::StatusOr<ScoreResult> result) {
     result_ = std::move(result);
     encode_queue_ = Stopwatch();
-    // Cannot be refused: any number may wait, because each has pledged its memory.
+    // Cannot be refused: any number may wait, because each has reserved its memory.
     (void)context_.EncodersFor(answer_bytes_).Schedule([this] { Encode(); });
   }));
   // It may have been cancelled before the engine knew the job.
@@ -108,7 +109,7 @@ void ScoreWork::Encode() {
   context_.metrics.Observe(observation);
   // From here on only the bytes are left.
   request_ = {};
-  (void)pledge_.Resize(static_cast<int64_t>(message_.size() + encoded.bytes.Length()));
+  (void)reservation_.Resize(static_cast<int64_t>(message_.size() + encoded.bytes.Length()));
   done(std::move(encoded.bytes));
 }
 

@@ -36,13 +36,14 @@ struct Caller {
 };
 
 // Must live until it has called back, and until Start has returned; as long as it lives, the
-// answer's memory is pledged.
+// answer's memory is reserved.
 class ScoreWork {
  public:
   // The bytes of a ScoreResponse, or why there is none.
   using Callback = std::function<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
-  explicit ScoreWork(ServiceContext* context) : context_(*context), pledge_(&context->memory) {}
+  explicit ScoreWork(ServiceContext* context)
+      : context_(*context), reservation_(&context->memory) {}
   ScoreWork(const ScoreWork&) = delete;
   ScoreWork& operator=(const ScoreWork&) = delete;
 
@@ -66,7 +67,7 @@ class ScoreWork {
   void Encode();
 
   ServiceContext& context_;
-  MemoryBudget::Pledge pledge_;
+  MemoryBudget::Reservation reservation_;
   RequestTimes times_;
   Stopwatch encode_queue_;  // since the engine answered
   grpc::Slice message_;

@@ -44,7 +44,7 @@ class Call {
                     [this, encoding](absl::StatusOr<grpc::ByteBuffer> answer) {
                       answer_ = std::move(answer);
                       if (encoding != nullptr) {
-                        encoding->Pass();
+                        encoding->WaitUntilOpen();
                       }
                       done_.Notify();
                     });
@@ -118,10 +118,10 @@ TEST_F(ScoreWorkTest, OneEncodingThreadMakesSmallAnswersWaitAndTheStatsSaySo) {
   engine_->Drain();
   const Stopwatch waiting;
   EXPECT_FALSE(small.IsAnswered());
-  const double least_ms = waiting.ElapsedMs();
+  const double min_ms = waiting.ElapsedMs();
   encoding_.Open();
   const v1::Stats stats = small.AwaitStats();
-  EXPECT_GE(stats.encode_queue_ms(), least_ms);
+  EXPECT_GE(stats.encode_queue_ms(), min_ms);
   EXPECT_EQ(stats.encode_queue_ms(), small.work().observation()->encode_queue_ms);
   EXPECT_LE(stats.decode_ms() + stats.queue_ms() + stats.plan_ms() + stats.device_ms() +
                 stats.encode_queue_ms() + stats.encode_ms(),
@@ -148,11 +148,11 @@ TEST_F(ScoreWorkTest, LargeAnswersAreEncodedOneAtATimeAndHoldUpNoSmallOne) {
   EXPECT_EQ(encoding_.num_waiting(), 1);
   const Stopwatch waiting;
   EXPECT_FALSE(large[0]->IsAnswered() || large[1]->IsAnswered());
-  const double least_ms = waiting.ElapsedMs();
+  const double min_ms = waiting.ElapsedMs();
   encoding_.Open();
   EXPECT_GE(
       std::max(large[0]->AwaitStats().encode_queue_ms(), large[1]->AwaitStats().encode_queue_ms()),
-      least_ms);
+      min_ms);
 }
 
 TEST(EncodeThreadsTest, TheDefaultIsByTheCores) {

@@ -9,7 +9,7 @@
 
 #include "base/memory_budget.h"
 #include "base/memory_use.h"
-#include "server/net/write_watch.h"
+#include "server/net/write_watchdog.h"
 #include "server/rpc/call_gate.h"
 #include "server/rpc/call_options.h"
 #include "server/rpc/worker_pool.h"
@@ -57,11 +57,11 @@ struct ServiceContext {
   Metrics& metrics;
   MemoryBudget memory;
   RawTokenWarnings raw_tokens;
-  WriteWatch writes;
+  WriteWatchdog writes;
   const int64_t large_answer_bytes;
-  // The memory that requests pledge bounds how many answers wait for these threads. Large answers
+  // The memory that requests reserve bounds how many answers wait for these threads. Large answers
   // have a thread of their own: they do not delay small ones, and at most one of them takes more
-  // memory than it pledged.
+  // memory than it reserved.
   WorkerPool encoders;
   WorkerPool large_encoder;
   WorkerPool explains;

@@ -23,7 +23,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "grpcpp/support/slice.h"
-#include "server/net/write_watch.h"
+#include "server/net/write_watchdog.h"
 #include "server/rpc/score_work.h"
 #include "server/rpc/service_context.h"
 #include "server/wire/grpc_status.h"
@@ -40,7 +40,7 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   struct Answer {
     grpc::ByteBuffer bytes;
     bool entered = false;             // holds a place of its own at the gate
-    std::shared_ptr<ScoreWork> work;  // holds the memory's pledge; null for most errors
+    std::shared_ptr<ScoreWork> work;  // holds the memory reservation; null for most errors
   };
 
   ~StreamCall() override = default;
@@ -69,7 +69,7 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   const std::string traceparent_;  // '' when nothing is logged
   const bool entered_;             // holds a place at the gate until its own end is written
   const Stopwatch total_;
-  WriteWatch::Writer writer_;
+  WriteWatchdog::Writer writer_;
   grpc::ByteBuffer read_buffer_;  // gRPC's while a read is under way
 
   Mutex mutex_;

@@ -20,11 +20,11 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 255;
 
-void Note(absl::string_view what, double turn_ms, DeviceTurns* turns) {
-  ++turns->count;
-  if (turn_ms > turns->longest_ms) {
-    turns->longest_ms = turn_ms;
-    turns->longest = std::string(what);
+void Note(absl::string_view what, double slice_ms, DeviceTimeSlices* slices) {
+  ++slices->count;
+  if (slice_ms > slices->longest_ms) {
+    slices->longest_ms = slice_ms;
+    slices->longest = std::string(what);
   }
 }
 
@@ -55,9 +55,9 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Load(
   const std::string folder = BoundedForLog(request.source);
   LogInfo("weights_loading",
           {{"model", name}, {"folder", folder}, {"version", served->version + 1}});
-  DeviceTurns turns;
+  DeviceTimeSlices slices;
   absl::StatusOr<std::shared_ptr<const ModelInfo>> loaded =
-      Replace(request, std::move(served), check_wanted, &turns);
+      Replace(request, std::move(served), check_wanted, &slices);
   if (!loaded.ok()) {
     LogWarning("weights_refused",
                {{"model", name},
@@ -72,15 +72,15 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Load(
                               {"version", (*loaded)->version},
                               {"fingerprint", (*loaded)->fingerprint},
                               {"ms", loading.ElapsedMs()},
-                              {"device_turns", turns.count},
-                              {"longest_turn_ms", turns.longest_ms},
-                              {"longest_turn", turns.longest}});
+                              {"device_turns", slices.count},
+                              {"longest_turn_ms", slices.longest_ms},
+                              {"longest_turn", slices.longest}});
   return loaded;
 }
 
 absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Replace(
     const WeightRequest& request, std::shared_ptr<const ModelInfo> served,
-    const std::function<absl::Status()>& check_wanted, DeviceTurns* turns) {
+    const std::function<absl::Status()>& check_wanted, DeviceTimeSlices* slices) {
   const std::string folder = absl::StrCat(options_.weights_root, "/", request.source);
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
@@ -91,12 +91,12 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Replace(
   Replacement replacement;
   replacement.served = std::move(served);
   replacement.expected_fingerprint = request.expected_fingerprint;
-  replacement.run_on_device = [this, turns](absl::string_view what,
-                                            const std::function<absl::Status()>& work) {
+  replacement.run_on_device = [this, slices](absl::string_view what,
+                                             const std::function<absl::Status()>& work) {
     return engine_.RunOnDevice([&] {
       const Stopwatch running;
       absl::Status status = work();
-      Note(what, running.ElapsedMs(), turns);
+      Note(what, running.ElapsedMs(), slices);
       return status;
     });
   };

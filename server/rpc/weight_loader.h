@@ -28,7 +28,7 @@ struct WeightRequest {
 absl::Status CheckSourceName(absl::string_view source);
 
 // The pieces of device work of one load, which requests waited for.
-struct DeviceTurns {
+struct DeviceTimeSlices {
   int64_t count = 0;
   double longest_ms = 0;
   std::string longest;  // what it was
@@ -56,7 +56,7 @@ class WeightLoader {
  private:
   absl::StatusOr<std::shared_ptr<const ModelInfo>> Replace(
       const WeightRequest& request, std::shared_ptr<const ModelInfo> served,
-      const std::function<absl::Status()>& check_wanted, DeviceTurns* turns);
+      const std::function<absl::Status()>& check_wanted, DeviceTimeSlices* slices);
   absl::Status ToContract(const absl::Status& status) const;
 
   const ModelLoader loader_;

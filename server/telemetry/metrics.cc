@@ -201,7 +201,7 @@ void Metrics::SetMemorySource(std::function<MemoryStats()> source) {
 void Metrics::ShowMemory(const MemoryStats& stats) {
   registry_.gauge(Metric::kMemoryUsed).Set(static_cast<double>(stats.use.used_bytes));
   registry_.gauge(Metric::kMemoryLimit).Set(static_cast<double>(stats.use.limit_bytes));
-  registry_.gauge(Metric::kRequestMemory).Set(static_cast<double>(stats.pledged_bytes));
+  registry_.gauge(Metric::kRequestMemory).Set(static_cast<double>(stats.reserved_bytes));
   Raise(Metric::kRefusedRequests, 4, static_cast<double>(stats.refused));
 }
 

@@ -65,13 +65,13 @@ absl::StatusCode Decode(const std::string& name, const std::string& bytes) {
   return request.status().code();
 }
 
-TEST(DecoderMemoryTest, LegalShapesAreWithinTheLaw) {
+TEST(DecoderMemoryTest, LegalShapesStayWithinTheMemoryBound) {
   for (const SampleRequest& sample : LegalRequests()) {
     EXPECT_EQ(Decode(sample.name, sample.bytes), absl::StatusCode::kOk) << sample.name;
   }
 }
 
-TEST(DecoderMemoryTest, HostileShapesAreWithinTheLaw) {
+TEST(DecoderMemoryTest, HostileShapesStayWithinTheMemoryBound) {
   for (const SampleRequest& sample : HostileRequests()) {
     EXPECT_EQ(Decode(sample.name, sample.bytes), absl::StatusCode::kInvalidArgument) << sample.name;
   }

@@ -95,7 +95,7 @@ void BM_AnswerAfterDeadline(benchmark::State& state) {
     }
     if (job_state == kBetweenParts) {
       controls->gate.AwaitWaiter();
-      controls->gate.LetOnePass();
+      controls->gate.AdmitOne();
     }
     answered.WaitForNotification();
     sleeper.join();

@@ -36,7 +36,7 @@ absl::Status Measure(const std::string& config, const std::string& dtype) {
   const ModelInfo& model = *(*runner)->info();
   RouteMeasureOptions measure;
   measure.budget_ms = 1e9;
-  measure.max_shapes = kLeastShapes;
+  measure.max_shapes = kMinShapes;
   const double begin = UserSeconds();
   const auto costs = MeasureRouteCosts(**runner, measure);
   const double seconds = UserSeconds() - begin;

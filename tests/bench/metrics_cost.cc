@@ -1,5 +1,5 @@
 // What metrics cost: the same small requests go to a server that counts and to one that does not,
-// turn by turn, over a model that computes nothing. Prints each pair and the medians.
+// in alternating rounds, over a model that computes nothing. Prints each pair and the medians.
 //
 //   metrics_cost [--pairs=10] [--seconds=3] [--callers=32]
 #include <algorithm>
@@ -21,8 +21,8 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/integration/test_server.h"
 
-ABSL_FLAG(int, pairs, 10, "turns of both servers");
-ABSL_FLAG(double, seconds, 3, "of one server's turn");
+ABSL_FLAG(int, pairs, 10, "rounds of both servers");
+ABSL_FLAG(double, seconds, 3, "of one round of one server");
 ABSL_FLAG(int, callers, 32, "calls in flight");
 
 namespace canopy::testing {
@@ -113,7 +113,7 @@ class Caller {
   int64_t answered_ = 0;
 };
 
-struct Turn {
+struct Round {
   double requests_per_second = 0;
   double cpu_us = 0;  // of client and server, a request
 };
@@ -134,7 +134,7 @@ class Side {
     }
   }
 
-  Turn Run() {
+  Round Run() {
     std::atomic<bool> stop{false};
     BlockingCounter ended(static_cast<int>(callers_.size()));
     const double cpu_start = CpuSeconds();
@@ -178,10 +178,10 @@ void Measure() {
   for (int pair = 0; pair < absl::GetFlag(FLAGS_pairs); ++pair) {
     // The first of a pair changes, so that a drift favours neither.
     const bool on_first = pair % 2 == 0;
-    const Turn first = on_first ? on.Run() : off.Run();
-    const Turn second = on_first ? off.Run() : on.Run();
-    const Turn& with = on_first ? first : second;
-    const Turn& without = on_first ? second : first;
+    const Round first = on_first ? on.Run() : off.Run();
+    const Round second = on_first ? off.Run() : on.Run();
+    const Round& with = on_first ? first : second;
+    const Round& without = on_first ? second : first;
     std::printf("%4d  %13.0f  %-9.0f  %19.2f  %.2f\n", pair + 1, with.requests_per_second,
                 without.requests_per_second, with.cpu_us, without.cpu_us);
     std::fflush(stdout);

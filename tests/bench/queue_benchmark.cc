@@ -36,10 +36,10 @@ void BM_OneJob(benchmark::State& state) {
   for (auto _ : state) {
     scheduler.Admit(Request(next, std::to_string(next % 64)), kNow);
     ++next;
-    const Turn turn = *scheduler.Take(kNow);
-    scheduler.Launch(turn);
-    scheduler.RecordForward(turn, std::chrono::microseconds(50));
-    for (const JobId id : turn.jobs) {
+    const ScheduledBatch batch = *scheduler.Take(kNow);
+    scheduler.Launch(batch);
+    scheduler.RecordForward(batch, std::chrono::microseconds(50));
+    for (const JobId id : batch.jobs) {
       scheduler.Finish(id);
     }
   }
@@ -94,10 +94,10 @@ void BM_AdmitWithADeadline(benchmark::State& state) {
   for (int64_t i = 0; i < clients; ++i) {
     scheduler.Admit(Request(next++, std::to_string(i)), kNow);
   }
-  Turn turn;
-  turn.tokens = turn.size_tokens = 100;
+  ScheduledBatch batch;
+  batch.tokens = batch.size_tokens = 100;
   for (int i = 0; i < 10; ++i) {
-    scheduler.RecordForward(turn, std::chrono::nanoseconds(1));
+    scheduler.RecordForward(batch, std::chrono::nanoseconds(1));
   }
   for (auto _ : state) {
     JobRequest request = Request(next++, "new");

@@ -349,9 +349,10 @@ std::unique_ptr<Engine> StartSharing(const std::string& checkpoint, Backend back
                                      testing::Gate* gate) {
   TorchRunnerOptions options = CheckpointOptions(checkpoint, "float32");
   options.kernels = nullptr;
-  constexpr BackendCost kDear = {1e9, 0, 0, 0};
-  RouteCosts costs = {
-      {{Backend::kPath, kDear}, {Backend::kDense, kDear}, {Backend::kSegmented, kDear}}};
+  constexpr BackendCost kExpensive = {1e9, 0, 0, 0};
+  RouteCosts costs = {{{Backend::kPath, kExpensive},
+                       {Backend::kDense, kExpensive},
+                       {Backend::kSegmented, kExpensive}}};
   costs.backends[backend] = {1, 0, 1e-6, 0};
   return StartEngine(
       std::make_unique<testing::RoutedRunner>(LoadRunner(options), std::move(costs), gate),

@@ -15,7 +15,7 @@
 namespace canopy::testing {
 namespace {
 
-using client::Fate;
+using client::CallOutcome;
 using ::testing::IsEmpty;
 
 constexpr absl::Duration kForever = absl::Hours(1);
@@ -73,14 +73,14 @@ client::LoadResult RunLoad(const std::string& address, const LoadCase& load_case
 void ExpectNothingLost(const client::LoadResult& result) {
   EXPECT_THAT(result.wrong_answers, IsEmpty());
   EXPECT_TRUE(result.CheckTotals().ok()) << result.CheckTotals();
-  EXPECT_EQ(result.ledger.total(), 1'500U);
+  EXPECT_EQ(result.all_calls.total(), 1'500U);
   // What is not given up is answered.
-  EXPECT_EQ(result.ledger.num(Fate::kRefused), 0U);
-  EXPECT_GT(result.ledger.num(Fate::kAnswered), 1'500U * 8 / 10);
-  EXPECT_GT(result.ledger.num_candidates(Fate::kAnswered), 30'000U);
+  EXPECT_EQ(result.all_calls.num(CallOutcome::kRefused), 0U);
+  EXPECT_GT(result.all_calls.num(CallOutcome::kAnswered), 1'500U * 8 / 10);
+  EXPECT_GT(result.all_calls.num_candidates(CallOutcome::kAnswered), 30'000U);
   // Those who were to leave did.
-  EXPECT_GT(result.ledger.num(Fate::kCancelled), 0U);
-  EXPECT_GT(result.ledger.num(Fate::kKilled), 0U);
+  EXPECT_GT(result.all_calls.num(CallOutcome::kCancelled), 0U);
+  EXPECT_GT(result.all_calls.num(CallOutcome::kKilled), 0U);
 }
 
 TEST(LoadTest, ScoresOfAClosedLoop) {

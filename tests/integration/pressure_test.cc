@@ -131,7 +131,7 @@ class PressureTest : public ::testing::Test {
   }
 
   // Nothing is left behind, and everything accepted ended once.
-  void ExpectLawOfTotals() {
+  void ExpectConsistentTotals() {
     const std::string address = server_->server().metrics_address();
     AwaitMetric(address, "canopy_requests_in_flight{method=\"Score\"}", 0);
     const std::string page = Scrape(address);
@@ -173,7 +173,7 @@ TEST_F(PressureTest, TenThousandCancellationsAtAnyInstant) {
   for (const auto& [code, count] : codes) {
     EXPECT_TRUE(code == Code::OK || code == Code::CANCELLED) << code << ": " << count;
   }
-  ExpectLawOfTotals();
+  ExpectConsistentTotals();
   v1::ScoreResponse response;
   EXPECT_TRUE(server_->Score(RandomRequest(&random), &response).ok());
 }
@@ -196,7 +196,7 @@ TEST_F(PressureTest, DeadlinesOfEveryLength) {
                 code == Code::RESOURCE_EXHAUSTED)
         << code << ": " << count;
   }
-  ExpectLawOfTotals();
+  ExpectConsistentTotals();
 }
 
 // Ten calls come for each that the device can run, and each waits for a second at most. What counts
@@ -217,7 +217,7 @@ TEST_F(PressureTest, UnderOverloadTheDeviceWorksForThoseWhoStillWait) {
     for (int call = 0; call < 10; ++call) {
       crowd.Start();
     }
-    server_->controls().gate.LetOnePass();
+    server_->controls().gate.AdmitOne();
     server_->controls().gate.AwaitWaiter();
   }
   server_->controls().gate.Open();
@@ -226,7 +226,7 @@ TEST_F(PressureTest, UnderOverloadTheDeviceWorksForThoseWhoStillWait) {
   const double answered = MetricValue(page, "canopy_ended_requests_total{outcome=\"answered\"}");
   EXPECT_GE(answered, 0.9 * static_cast<double>(server_->controls().forwards()));
   EXPECT_GT(crowd.codes()[Code::RESOURCE_EXHAUSTED], 1'000) << "it was no overload";
-  ExpectLawOfTotals();
+  ExpectConsistentTotals();
   v1::ScoreResponse response;
   EXPECT_TRUE(server_->Score(RandomRequest(&random), &response).ok());
 }
@@ -258,7 +258,7 @@ TEST_F(PressureTest, ADrainUnderOverloadLosesNothing) {
   server_->controls().gate.Open();
   EXPECT_TRUE(drained.get());
   crowd.AwaitAll();
-  ExpectLawOfTotals();
+  ExpectConsistentTotals();
   const std::map<Code, int64_t> codes = crowd.codes();
   for (const auto& [code, count] : codes) {
     EXPECT_TRUE(code == Code::OK || code == Code::RESOURCE_EXHAUSTED || code == Code::UNAVAILABLE)
@@ -321,7 +321,7 @@ TEST_F(PressureTest, AGreedyConnectionDoesNotHoldUpAnother) {
               "canopy_ended_requests_total{outcome=\"displaced\"}", 1);
   // And goes before the others: it is answered while the fifth forward stands still.
   for (int forward = 0; forward < 4; ++forward) {
-    server_->controls().gate.LetOnePass();
+    server_->controls().gate.AdmitOne();
     server_->controls().gate.AwaitWaiter();
   }
   done.WaitForNotification();

@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> LoadFakeWeights(
     return absl::OkStatus();
   }));
   CANOPY_RETURN_IF_ERROR(replacement.run_on_device("short", [] { return absl::OkStatus(); }));
-  controls->load_gate.Pass();
+  controls->load_gate.WaitUntilOpen();
   CANOPY_RETURN_IF_ERROR(replacement.check_wanted());
   if (fault == "truncated") {
     return absl::DataLossError(folder + "/weights: file of 3 bytes");

@@ -168,7 +168,7 @@ TEST_F(WeightsTest, NewWeightsAnswerAndAreNamedEverywhere) {
   EXPECT_EQ(lines, FakeServerOptions().models.size());
 }
 
-TEST_F(WeightsTest, TheLogSaysWhichTurnOnTheDeviceWasTheLongest) {
+TEST_F(WeightsTest, TheLogNamesTheLongestDeviceTimeSlice) {
   ::testing::internal::CaptureStderr();
   Swap(2);
   const std::string log = ::testing::internal::GetCapturedStderr();

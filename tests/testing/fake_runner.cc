@@ -403,7 +403,7 @@ FakeRunner::FakeRunner(const ModelInfo& info, std::shared_ptr<FakeControls> cont
     : info_(std::make_shared<const ModelInfo>(info)), controls_(std::move(controls)) {}
 
 absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSelection& outputs) {
-  controls_->gate.Pass();
+  controls_->gate.WaitUntilOpen();
   const auto begin = std::chrono::steady_clock::now();
   int32_t poison_token = -1;
   int32_t output_poison_token = -1;

@@ -52,8 +52,8 @@ ModelInfo FakeModelInfo();
 
 // Knobs of a FakeRunner, shared with the test, which may turn them while it runs. Thread-safe.
 struct FakeControls {
-  Gate gate;       // passed at the start of each forward
-  Gate load_gate;  // passed by each load of weights that are to replace others
+  Gate gate;       // each forward waits here before it starts
+  Gate load_gate;  // each load of replacement weights waits here
 
   // A path with this token is not finite, and on a forest it spoils its whole row, as a masked
   // softmax does. -1 = none.

@@ -1,5 +1,5 @@
-// A door that a test opens by hand: what runs into it closed waits, and the test can wait until
-// something does. Takes the place of sleeps.
+// Blocks threads at a point that a test chooses. The test can wait until a thread is blocked there,
+// which takes the place of sleeps.
 #ifndef TESTS_TESTING_GATE_H_
 #define TESTS_TESTING_GATE_H_
 
@@ -8,7 +8,7 @@
 
 namespace canopy::testing {
 
-// Open when made. Thread-safe.
+// A gate is open at first. Thread-safe.
 class Gate {
  public:
   void Close() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -21,14 +21,14 @@ class Gate {
     open_ = true;
   }
 
-  // Lets one that waits, or comes next, pass a closed gate.
-  void LetOnePass() ABSL_LOCKS_EXCLUDED(mutex_) {
+  // Admits exactly one caller through the closed gate: a waiting one, or the next to arrive.
+  void AdmitOne() ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     ++permits_;
   }
 
-  // Returns at once while open.
-  void Pass() ABSL_LOCKS_EXCLUDED(mutex_) {
+  // Blocks while the gate is closed.
+  void WaitUntilOpen() ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     ++waiting_;
     mutex_.Await(Condition(
@@ -42,7 +42,7 @@ class Gate {
     }
   }
 
-  // Returns once somebody waits in Pass.
+  // Blocks until a thread waits in WaitUntilOpen.
   void AwaitWaiter() ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     mutex_.Await(Condition(
@@ -52,7 +52,7 @@ class Gate {
         this));
   }
 
-  // The number of threads that wait in Pass.
+  // Returns the number of threads that wait in WaitUntilOpen.
   int num_waiting() ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     return waiting_;

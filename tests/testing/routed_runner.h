@@ -27,7 +27,7 @@ class RoutedRunner final : public ModelRunner {
   std::shared_ptr<const ModelInfo> info() const override { return info_; }
 
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
-    gate_.Pass();
+    gate_.WaitUntilOpen();
     return runner_->Run(plan, outputs);
   }
 

@@ -19,22 +19,22 @@ void AddQuantiles(absl::string_view prefix, const LatencyHistogram& histogram,
 
 std::vector<Figure> FiguresOf(const LoadResult& result) {
   const Tally& total = result.total;
-  const uint64_t answered = total.num(Fate::kAnswered);
+  const uint64_t answered = total.num(CallOutcome::kAnswered);
   std::vector<Figure> figures = {
       {"elapsed_s", absl::ToDoubleSeconds(result.elapsed)},
       {"requests_per_s", result.PerSecond(answered)},
       {"goodput_per_s", result.PerSecond(total.within_goal)},
       {"questions_per_s", result.PerSecond(total.questions)},
-      {"candidates_per_s", result.PerSecond(total.num_candidates(Fate::kAnswered))},
+      {"candidates_per_s", result.PerSecond(total.num_candidates(CallOutcome::kAnswered))},
       {"input_tokens_per_s", result.PerSecond(total.input_tokens)},
       {"unique_tokens_per_s", result.PerSecond(total.unique_tokens)},
       {"computed_tokens_per_s", result.PerSecond(total.computed_tokens)},
       {"error_share", total.error_share()},
       {"retries", static_cast<double>(total.retries)},
   };
-  for (int fate = 0; fate < kNumFates; ++fate) {
-    figures.push_back({std::string(FateName(static_cast<Fate>(fate))),
-                       static_cast<double>(total.calls[static_cast<size_t>(fate)])});
+  for (int outcome = 0; outcome < kNumCallOutcomes; ++outcome) {
+    figures.push_back({std::string(CallOutcomeName(static_cast<CallOutcome>(outcome))),
+                       static_cast<double>(total.calls[static_cast<size_t>(outcome)])});
   }
   AddQuantiles("latency", total.latency, &figures);
   AddQuantiles("service", total.service_time, &figures);

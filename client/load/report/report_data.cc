@@ -40,9 +40,9 @@ Json IntervalJson(const Interval& interval) {
 
 Json TargetJson(const TargetResult& target) {
   Json json = {{"address", target.target.address}, {"share", target.target.share}};
-  for (int fate = 0; fate < kNumFates; ++fate) {
-    json[std::string(FateName(static_cast<Fate>(fate)))] =
-        target.tally.calls[static_cast<size_t>(fate)];
+  for (int outcome = 0; outcome < kNumCallOutcomes; ++outcome) {
+    json[std::string(CallOutcomeName(static_cast<CallOutcome>(outcome)))] =
+        target.tally.calls[static_cast<size_t>(outcome)];
   }
   json["latency_p50_ms"] = absl::ToDoubleMilliseconds(target.tally.latency.Quantile(0.5));
   json["latency_p99_ms"] = absl::ToDoubleMilliseconds(target.tally.latency.Quantile(0.99));
@@ -73,12 +73,13 @@ std::string ReportJson(const LoadResult& result, const ReportContext& context) {
   }
   json["totals"] = {{"started", result.started},
                     {"started_candidates", result.started_candidates},
-                    {"victims_killed", result.victims.killed},
-                    {"victims_ended", result.victims.ended}};
-  for (int fate = 0; fate < kNumFates; ++fate) {
-    const std::string name(FateName(static_cast<Fate>(fate)));
-    json["totals"][name] = result.ledger.calls[static_cast<size_t>(fate)];
-    json["totals"][name + "_candidates"] = result.ledger.candidates[static_cast<size_t>(fate)];
+                    {"victims_killed", result.killed_clients.killed},
+                    {"victims_ended", result.killed_clients.ended}};
+  for (int outcome = 0; outcome < kNumCallOutcomes; ++outcome) {
+    const std::string name(CallOutcomeName(static_cast<CallOutcome>(outcome)));
+    json["totals"][name] = result.all_calls.calls[static_cast<size_t>(outcome)];
+    json["totals"][name + "_candidates"] =
+        result.all_calls.candidates[static_cast<size_t>(outcome)];
   }
   json["outcomes"] = CountsJson(result.total.outcomes);
   json["routes"] = CountsJson(result.total.routes);

@@ -91,9 +91,9 @@ std::string Tile(const std::string& value, const std::string& what) {
 std::string Tiles(const LoadResult& result, const ReportContext& context) {
   const Tally& total = result.total;
   std::string tiles = "<div class='tiles'>\n";
-  tiles += Tile(Number(result.PerSecond(total.num(Fate::kAnswered))), "requests a second");
-  tiles +=
-      Tile(Number(result.PerSecond(total.num_candidates(Fate::kAnswered))), "candidates a second");
+  tiles += Tile(Number(result.PerSecond(total.num(CallOutcome::kAnswered))), "requests a second");
+  tiles += Tile(Number(result.PerSecond(total.num_candidates(CallOutcome::kAnswered))),
+                "candidates a second");
   tiles += Tile(Number(result.PerSecond(total.input_tokens)), "tokens a second");
   tiles += Tile(Number(result.PerSecond(total.unique_tokens)), "unique tokens a second");
   tiles += Tile(InMilliseconds(total.latency.Quantile(0.5)), "ms, p50");
@@ -105,8 +105,9 @@ std::string Tiles(const LoadResult& result, const ReportContext& context) {
   }
   tiles += Tile(absl::StrFormat("%.3f%%", 100 * total.error_share()), "errors");
   if (context.verified) {
-    tiles += Tile(Number(static_cast<double>(result.ledger.num_candidates(Fate::kAnswered))),
-                  "candidates verified");
+    tiles +=
+        Tile(Number(static_cast<double>(result.all_calls.num_candidates(CallOutcome::kAnswered))),
+             "candidates verified");
   }
   return tiles + "</div>\n";
 }
@@ -271,8 +272,8 @@ std::string TargetTable(const LoadResult& result) {
   for (const TargetResult& target : result.targets) {
     const Tally& tally = target.tally;
     rows.push_back({target.target.address, absl::StrCat(target.target.share),
-                    absl::StrCat(tally.num(Fate::kAnswered)),
-                    absl::StrCat(tally.num(Fate::kRefused) + tally.num(Fate::kWrong)),
+                    absl::StrCat(tally.num(CallOutcome::kAnswered)),
+                    absl::StrCat(tally.num(CallOutcome::kRefused) + tally.num(CallOutcome::kWrong)),
                     InMilliseconds(tally.latency.Quantile(0.5)),
                     InMilliseconds(tally.latency.Quantile(0.99))});
   }
@@ -305,10 +306,10 @@ std::string Problems(const LoadResult& result, const ReportContext& context) {
   return text;
 }
 
-std::string VictimsSentence(const VictimCounts& victims) {
-  return victims.killed + victims.ended == 0
+std::string KilledClientsSentence(const KilledClientCounts& clients) {
+  return clients.killed + clients.ended == 0
              ? ""
-             : absl::StrCat(" ", victims.killed, " client processes were killed meanwhile.");
+             : absl::StrCat(" ", clients.killed, " client processes were killed meanwhile.");
 }
 
 }  // namespace
@@ -332,8 +333,8 @@ std::string ReportHtml(const LoadResult& result, const ReportContext& context) {
       CountTable("end", total.outcomes),
       absl::StrFormat("<p class='dim'>%d retries. All calls, warm-up included: %d "
                       "started, %d ended.%s</p>\n",
-                      total.retries, result.started, result.ledger.total(),
-                      VictimsSentence(result.victims)),
+                      total.retries, result.started, result.all_calls.total(),
+                      KilledClientsSentence(result.killed_clients)),
       "<h2>Routes</h2>\n", CountTable("backend and reason", total.routes), "<h2>Targets</h2>\n",
       TargetTable(result));
   std::vector<std::vector<std::string>> settings;

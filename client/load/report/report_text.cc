@@ -60,9 +60,9 @@ std::string ReportText(const LoadResult& result, const ReportContext& context) {
   std::string text = absl::StrCat(LatencyTable(total), "\n");
   absl::StrAppendFormat(
       &text, "a second  requests %.1f  questions %.1f  candidates %.1f  tokens %.0f  unique %.0f\n",
-      result.PerSecond(total.num(Fate::kAnswered)), result.PerSecond(total.questions),
-      result.PerSecond(total.num_candidates(Fate::kAnswered)), result.PerSecond(total.input_tokens),
-      result.PerSecond(total.unique_tokens));
+      result.PerSecond(total.num(CallOutcome::kAnswered)), result.PerSecond(total.questions),
+      result.PerSecond(total.num_candidates(CallOutcome::kAnswered)),
+      result.PerSecond(total.input_tokens), result.PerSecond(total.unique_tokens));
   if (context.has_goal) {
     absl::StrAppendFormat(&text, "goodput   %.1f requests a second within %s\n",
                           result.PerSecond(total.within_goal),
@@ -77,20 +77,21 @@ std::string ReportText(const LoadResult& result, const ReportContext& context) {
                       InMilliseconds(target.tally.latency.Quantile(0.99)), " ms\n");
     }
   }
-  const Tally& ledger = result.ledger;
+  const Tally& all_calls = result.all_calls;
   absl::StrAppend(&text, "totals    ", result.started, " calls with ", result.started_candidates,
-                  " candidates started, warm-up included: ", ledger.num(Fate::kAnswered),
-                  " answered, ", ledger.num(Fate::kRefused), " refused, ",
-                  ledger.num(Fate::kCancelled), " cancelled, ", ledger.num(Fate::kKilled),
-                  " killed, ", ledger.num(Fate::kWrong), " wrong\n");
+                  " candidates started, warm-up included: ", all_calls.num(CallOutcome::kAnswered),
+                  " answered, ", all_calls.num(CallOutcome::kRefused), " refused, ",
+                  all_calls.num(CallOutcome::kCancelled), " cancelled, ",
+                  all_calls.num(CallOutcome::kKilled), " killed, ",
+                  all_calls.num(CallOutcome::kWrong), " wrong\n");
   if (context.verified) {
-    absl::StrAppend(&text, "verified  ", ledger.num_candidates(Fate::kAnswered),
+    absl::StrAppend(&text, "verified  ", all_calls.num_candidates(CallOutcome::kAnswered),
                     " candidates, each answered once, in order, with the score of its path alone; ",
-                    ledger.num_candidates(Fate::kWrong), " in wrong answers\n");
+                    all_calls.num_candidates(CallOutcome::kWrong), " in wrong answers\n");
   }
-  if (result.victims.killed + result.victims.ended > 0) {
-    absl::StrAppend(&text, "victims   ", result.victims.killed, " client processes killed, ",
-                    result.victims.ended, " ended by themselves\n");
+  if (result.killed_clients.killed + result.killed_clients.ended > 0) {
+    absl::StrAppend(&text, "victims   ", result.killed_clients.killed, " client processes killed, ",
+                    result.killed_clients.ended, " ended by themselves\n");
   }
   for (const std::string& wrong : result.wrong_answers) {
     absl::StrAppend(&text, "WRONG     ", EscapeForTerminal(wrong), "\n");

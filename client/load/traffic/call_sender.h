@@ -34,7 +34,7 @@ struct LoadCall {
   size_t target = 0;
   size_t connection = 0;
   std::string request_id;
-  Fate wish = Fate::kAnswered;  // Or kCancelled, kKilled: to be given up.
+  CallOutcome planned_outcome = CallOutcome::kAnswered;  // Or kCancelled, kKilled: to be given up.
   absl::Duration abandon_after;
   absl::Duration intended;
   absl::Duration first_sent;
@@ -45,10 +45,10 @@ struct LoadCall {
 
 // How an attempt came back.
 struct CallEnd {
-  absl::Status status;                  // Why there is no answer.
-  v1::ScoreResponse* answer = nullptr;  // The sender's, for as long as it is being told.
-  absl::optional<Fate> given_up;        // On purpose: kCancelled or kKilled.
-  std::string problem;                  // What is wrong with it in any case; empty = nothing.
+  absl::Status status;                   // Why there is no answer.
+  v1::ScoreResponse* answer = nullptr;   // The sender's, for as long as it is being told.
+  absl::optional<CallOutcome> given_up;  // On purpose: kCancelled or kKilled.
+  std::string problem;                   // What is wrong with it in any case; empty = nothing.
 };
 
 struct SenderOptions {
@@ -57,7 +57,7 @@ struct SenderOptions {
   std::string token;            // `authorization: Bearer` of every call; empty = none.
   int connections = 1;          // To each target; at least 1.
   int lanes = 1;                // Ends of different lanes may be told at the same time.
-  bool kills = false;           // Some calls wish it.
+  bool kills = false;           // Some calls have the planned outcome kKilled.
 };
 
 struct SenderEvents {

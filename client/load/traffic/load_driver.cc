@@ -47,7 +47,7 @@ std::unique_ptr<CallSender> NewSender(const DriverOptions& options, SenderEvents
 struct LoadDriver::Lane {
   Mutex mutex;
   std::vector<Tally> targets ABSL_GUARDED_BY(mutex);
-  Tally ledger ABSL_GUARDED_BY(mutex);
+  Tally all_calls ABSL_GUARDED_BY(mutex);
   Interval interval ABSL_GUARDED_BY(mutex);
   absl::Duration last_end ABSL_GUARDED_BY(mutex);  // Of a call that counts.
 };
@@ -98,7 +98,7 @@ void LoadDriver::Start() {
     SendNextOf(client);
   }
   Schedule({kOverduePause, Action::kEndOverdue, 0, nullptr});
-  clock_thread_ = std::thread([this] { KeepClock(); });
+  clock_thread_ = std::thread([this] { RunClock(); });
 }
 
 void LoadDriver::Stop() {
@@ -146,10 +146,11 @@ std::unique_ptr<LoadCall> LoadDriver::NewCall(int client, absl::Duration intende
       cumulative_shares_.begin());
   const auto connections = static_cast<uint64_t>(options_.connections);
   call->connection = (client < 0 ? call->id : static_cast<uint64_t>(client)) % connections;
-  const double fate = DrawShare(random);
-  call->wish = fate < options_.cancel_share                         ? Fate::kCancelled
-               : fate < options_.cancel_share + options_.kill_share ? Fate::kKilled
-                                                                    : Fate::kAnswered;
+  const double share = DrawShare(random);
+  call->planned_outcome = share < options_.cancel_share ? CallOutcome::kCancelled
+                          : share < options_.cancel_share + options_.kill_share
+                              ? CallOutcome::kKilled
+                              : CallOutcome::kAnswered;
   call->abandon_after = DrawShare(random) * options_.abandon_within;
   call->request_index = options_.in_order ? arrival_index_++ : pool_.Draw(random);
   call->request = &pool_.at(call->request_index);
@@ -171,7 +172,7 @@ void LoadDriver::Send(std::unique_ptr<LoadCall> call) {
   }
   call->time_left = options_.client.deadline - (call->sent - call->first_sent);
   const Event abandoning = {call->sent + call->abandon_after, Action::kAbandon, call->id, nullptr};
-  const bool abandons = call->wish != Fate::kAnswered;
+  const bool abandons = call->planned_outcome != CallOutcome::kAnswered;
   sender_->Send(std::move(call));
   // It may have ended by now, and then nothing comes of it.
   if (abandons) {
@@ -187,7 +188,7 @@ void LoadDriver::Schedule(Event event) {
 
 // --- The clock ---
 
-void LoadDriver::KeepClock() {
+void LoadDriver::RunClock() {
   mutex_.Lock();
   while (true) {
     const absl::Duration now = Elapsed();
@@ -281,19 +282,19 @@ void LoadDriver::End(Lane* lane, std::unique_ptr<LoadCall> call, CallEnd end) {
     record.stats = &end.answer->stats();
   }
   if (!end.problem.empty()) {
-    record.fate = Fate::kWrong;
+    record.outcome = CallOutcome::kWrong;
     ReportWrong(
         absl::StrCat("request ", call->request_id, " (", call->request->shape, ", pool ",
                      call->request_index, ", target ", options_.targets[call->target].address, ")"),
         end.problem);
   } else if (end.answer == nullptr && end.given_up.has_value()) {
-    record.fate = *end.given_up;
+    record.outcome = *end.given_up;
   } else if (end.answer == nullptr) {
     if (RetryLater(&call, end.status)) {
       return;
     }
     const ErrorDetails details = GetErrorDetails(end.status);
-    record.fate = Fate::kRefused;
+    record.outcome = CallOutcome::kRefused;
     record.code = end.status.code();
     record.reason = details.reason;
     pause = details.retry_after.value_or(kRefusedPause);
@@ -322,7 +323,7 @@ bool LoadDriver::RetryLater(std::unique_ptr<LoadCall>* call, const absl::Status&
   const absl::optional<absl::Duration> retry_after = GetErrorDetails(status).retry_after;
   const bool retryable = absl::IsUnavailable(status) || retry_after.has_value();
   if (!retryable || (*call)->attempts >= options_.client.max_attempts ||
-      (*call)->wish != Fate::kAnswered) {
+      (*call)->planned_outcome != CallOutcome::kAnswered) {
     return false;
   }
   const absl::Duration backoff =
@@ -336,7 +337,7 @@ bool LoadDriver::RetryLater(std::unique_ptr<LoadCall>* call, const absl::Status&
   return true;
 }
 
-// Says what is wrong with an answer, if anything is.
+// Sets `end->problem` if the answer is wrong.
 void LoadDriver::CheckAnswer(const LoadCall& call, CallEnd* end) const {
   v1::ScoreResponse& answer = *end->answer;
   if (answer.request_id() != call.request_id) {
@@ -366,13 +367,13 @@ void LoadDriver::ReportWrong(const std::string& where, absl::string_view problem
 
 void LoadDriver::Count(Lane* lane, const LoadCall& call, const CallRecord& record) {
   MutexLock lock(&lane->mutex);
-  lane->ledger.Record(record, options_.latency_goal);
+  lane->all_calls.Record(record, options_.latency_goal);
   Interval& interval = lane->interval;
-  if (record.fate == Fate::kAnswered) {
+  if (record.outcome == CallOutcome::kAnswered) {
     ++interval.answered;
     interval.candidates += record.request->candidates;
     interval.latency.Record(record.latency);
-  } else if (record.fate == Fate::kRefused || record.fate == Fate::kWrong) {
+  } else if (record.outcome == CallOutcome::kRefused || record.outcome == CallOutcome::kWrong) {
     ++interval.refused;
   } else {
     ++interval.given_up;
@@ -415,7 +416,7 @@ LoadResult LoadDriver::Finish() {
       result.targets[target].tally.Merge(lane->targets[target]);
       result.total.Merge(lane->targets[target]);
     }
-    result.ledger.Merge(lane->ledger);
+    result.all_calls.Merge(lane->all_calls);
     last_end = std::max(last_end, lane->last_end);
   }
   result.elapsed = last_end - options_.warmup;

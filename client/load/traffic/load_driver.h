@@ -111,7 +111,7 @@ class LoadDriver {
   void Send(std::unique_ptr<LoadCall> call);
   void Schedule(Event event);
 
-  void KeepClock();
+  void RunClock();
   bool RunDue(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(const Event& event);
   absl::Duration NextDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -93,8 +93,8 @@ TEST_F(LoadDriverTest, ClosedLoopSendsAndCountsEachRequestOnce) {
   EXPECT_EQ(result.started, 40U);
   EXPECT_EQ(server_.num_calls(), 40);
   EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), 40U);
-  EXPECT_EQ(result.total.num(Fate::kAnswered), 40U);
-  EXPECT_EQ(result.total.num_candidates(Fate::kAnswered), 240U);
+  EXPECT_EQ(result.total.num(CallOutcome::kAnswered), 40U);
+  EXPECT_EQ(result.total.num_candidates(CallOutcome::kAnswered), 240U);
   EXPECT_EQ(result.total.questions, 80U);
   EXPECT_EQ(result.total.input_tokens, 40U * 6 * 9);
   EXPECT_EQ(result.total.unique_tokens, 40U * 2 * (5 + 3 * 4));
@@ -115,7 +115,7 @@ TEST_F(LoadDriverTest, TheWarmUpIsSentButNotCounted) {
   options_.warmup = kForever;
   const LoadResult result = Run();
   EXPECT_EQ(result.total.total(), 0U);
-  EXPECT_EQ(result.ledger.num(Fate::kAnswered), 40U);
+  EXPECT_EQ(result.all_calls.num(CallOutcome::kAnswered), 40U);
   EXPECT_EQ(result.elapsed, absl::ZeroDuration());
 }
 
@@ -131,7 +131,7 @@ TEST_F(LoadDriverTest, RefusalsAreCountedByCodeAndReason) {
   options_.clients = 1;
   options_.max_requests = 4;
   const LoadResult result = Run();
-  EXPECT_EQ(result.total.num(Fate::kRefused), 4U);
+  EXPECT_EQ(result.total.num(CallOutcome::kRefused), 4U);
   EXPECT_EQ(result.total.retries, 0U);
   EXPECT_EQ(result.total.error_share(), 1);
   EXPECT_THAT(result.total.outcomes,
@@ -155,7 +155,7 @@ TEST_F(LoadDriverTest, RetriesAreCounted) {
   };
   options_.client.max_attempts = 3;
   const LoadResult answered = Run();
-  EXPECT_EQ(answered.total.num(Fate::kAnswered), 40U);
+  EXPECT_EQ(answered.total.num(CallOutcome::kAnswered), 40U);
   EXPECT_EQ(answered.total.retries, 80U);
   EXPECT_EQ(answered.total.error_share(), 0);
 
@@ -247,8 +247,8 @@ TEST_F(LoadDriverTest, VerifyModeCatchesEveryFault) {
       return status;
     };
     const LoadResult result = Run();
-    EXPECT_EQ(result.total.num(Fate::kWrong), 1U);
-    EXPECT_EQ(result.total.num(Fate::kAnswered), 16U);  // Sending ends with it.
+    EXPECT_EQ(result.total.num(CallOutcome::kWrong), 1U);
+    EXPECT_EQ(result.total.num(CallOutcome::kAnswered), 16U);  // Sending ends with it.
     ASSERT_THAT(result.wrong_answers, SizeIs(1));
     EXPECT_THAT(result.wrong_answers[0],
                 AllOf(HasSubstr("request load-16 (2x3:5+4, pool "), HasSubstr(found)));
@@ -295,7 +295,7 @@ TEST_F(LoadDriverTest, ATraceIsSentInItsOrder) {
   options_.max_in_flight = 1;
   options_.duration = absl::InfiniteDuration();
   const LoadResult result = Run();
-  EXPECT_EQ(result.total.num(Fate::kAnswered), pool_.size());
+  EXPECT_EQ(result.total.num(CallOutcome::kAnswered), pool_.size());
   ASSERT_THAT(sent, SizeIs(pool_.size()));
   for (size_t i = 0; i < sent.size(); ++i) {
     EXPECT_EQ(sent[i], pool_.at(i).bytes);
@@ -309,7 +309,7 @@ TEST_F(LoadDriverTest, LatencyCountsFromTheIntendedInstant) {
   options_.max_in_flight = 1;
   const LoadResult result = Run();
   const Tally& total = result.total;
-  ASSERT_EQ(total.num(Fate::kAnswered), 2U);
+  ASSERT_EQ(total.num(CallOutcome::kAnswered), 2U);
   // The second was late by at least the first's whole service, and had its own on top of it.
   const absl::Duration least = total.service_time.min() * (1 - LatencyHistogram::kMaxRelativeError);
   EXPECT_GE(total.lateness.max(), least);
@@ -326,7 +326,7 @@ TEST_F(LoadDriverTest, AnOpenLoopDoesNotWaitForAnswers) {
     }
     return Answer(context, request, response);
   };
-  EXPECT_EQ(Run().total.num(Fate::kAnswered), 8U);
+  EXPECT_EQ(Run().total.num(CallOutcome::kAnswered), 8U);
 }
 
 TEST_F(LoadDriverTest, TargetsGetTheirShares) {
@@ -336,9 +336,10 @@ TEST_F(LoadDriverTest, TargetsGetTheirShares) {
   options_.max_requests = 800;
   const LoadResult result = Run();
   ASSERT_THAT(result.targets, SizeIs(2));
-  EXPECT_EQ(result.targets[0].tally.num(Fate::kAnswered),
+  EXPECT_EQ(result.targets[0].tally.num(CallOutcome::kAnswered),
             static_cast<uint64_t>(server_.num_calls()));
-  EXPECT_EQ(result.targets[1].tally.num(Fate::kAnswered), static_cast<uint64_t>(other.num_calls()));
+  EXPECT_EQ(result.targets[1].tally.num(CallOutcome::kAnswered),
+            static_cast<uint64_t>(other.num_calls()));
   EXPECT_EQ(server_.num_calls() + other.num_calls(), 800);
   // Six standard deviations of a binomial count.
   EXPECT_NEAR(server_.num_calls(), 600, 6 * std::sqrt(800 * 0.75 * 0.25));

@@ -17,8 +17,8 @@ void Interval::Merge(const Interval& other) {
 }
 
 void AppendInterval(Interval interval, std::vector<Interval>* intervals) {
-  if (intervals->size() == kMostIntervals) {
-    for (size_t pair = 0; pair < kMostIntervals / 2; ++pair) {
+  if (intervals->size() == kMaxIntervals) {
+    for (size_t pair = 0; pair < kMaxIntervals / 2; ++pair) {
       Interval& first = (*intervals)[2 * pair];
       const Interval& second = (*intervals)[2 * pair + 1];
       first.Merge(second);
@@ -27,7 +27,7 @@ void AppendInterval(Interval interval, std::vector<Interval>* intervals) {
         (*intervals)[pair] = std::move(first);
       }
     }
-    intervals->resize(kMostIntervals / 2);
+    intervals->resize(kMaxIntervals / 2);
   }
   intervals->push_back(std::move(interval));
 }
@@ -52,13 +52,13 @@ double LoadResult::PerSecond(uint64_t count) const {
 
 absl::Status LoadResult::CheckTotals() const {
   const uint64_t candidates =
-      std::accumulate(ledger.candidates.begin(), ledger.candidates.end(), uint64_t{0});
-  if (ledger.total() == started && candidates == started_candidates) {
+      std::accumulate(all_calls.candidates.begin(), all_calls.candidates.end(), uint64_t{0});
+  if (all_calls.total() == started && candidates == started_candidates) {
     return absl::OkStatus();
   }
   return absl::InternalError(absl::StrCat("totals do not add up: ", started, " calls with ",
                                           started_candidates, " candidates started, ",
-                                          ledger.total(), " with ", candidates, " ended"));
+                                          all_calls.total(), " with ", candidates, " ended"));
 }
 
 }  // namespace canopy::client

@@ -9,10 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/load/traffic/killed_clients.h"
 #include "client/load/traffic/latency_histogram.h"
 #include "client/load/traffic/tally.h"
 #include "client/load/traffic/targets.h"
-#include "client/load/traffic/victims.h"
 
 namespace canopy::client {
 
@@ -32,9 +32,9 @@ struct Interval {
 };
 
 // More are of no use to an eye, and a run may last for days.
-inline constexpr size_t kMostIntervals = 600;
+inline constexpr size_t kMaxIntervals = 600;
 
-// Appends `interval`; first merges each two neighbours where there are kMostIntervals.
+// Appends `interval`; first merges each two neighbours where there are kMaxIntervals.
 void AppendInterval(Interval interval, std::vector<Interval>* intervals);
 
 // Appends the stretch in which the run ended. One that is shorter than half of its predecessor is
@@ -54,10 +54,10 @@ struct LoadResult {
   std::vector<TargetResult> targets;
   std::vector<Interval> intervals;
   std::vector<std::string> wrong_answers;  // The first ones, in words.
-  VictimCounts victims;                    // Processes beside it.
+  KilledClientCounts killed_clients;       // Processes beside it.
 
   // All calls, the warm-up's too.
-  Tally ledger;
+  Tally all_calls;
   uint64_t started = 0;
   uint64_t started_candidates = 0;
 

@@ -11,13 +11,13 @@ TEST(LoadResultTest, TotalsThatDoNotAddUpAreAnError) {
   LoadResult result;
   result.started = 2;
   result.started_candidates = 12;
-  result.ledger.calls = {1, 1, 0, 0, 0};
-  result.ledger.candidates = {6, 6, 0, 0, 0};
+  result.all_calls.calls = {1, 1, 0, 0, 0};
+  result.all_calls.candidates = {6, 6, 0, 0, 0};
   EXPECT_TRUE(result.CheckTotals().ok());
-  result.ledger.candidates[1] = 5;
+  result.all_calls.candidates[1] = 5;
   EXPECT_TRUE(absl::IsInternal(result.CheckTotals()));
-  result.ledger.candidates[1] = 6;
-  result.ledger.calls[0] = 2;
+  result.all_calls.candidates[1] = 6;
+  result.all_calls.calls[0] = 2;
   EXPECT_TRUE(absl::IsInternal(result.CheckTotals()));
 }
 
@@ -32,7 +32,7 @@ TEST(AppendIntervalTest, LongRunsKeepEveryCallInFewerIntervals) {
     interval.in_flight = second;
     interval.latency.Record(absl::Seconds(1));
     AppendInterval(interval, &intervals);
-    ASSERT_LE(intervals.size(), kMostIntervals);
+    ASSERT_LE(intervals.size(), kMaxIntervals);
   }
   uint64_t answered = 0;
   uint64_t refused = 0;
@@ -50,7 +50,7 @@ TEST(AppendIntervalTest, LongRunsKeepEveryCallInFewerIntervals) {
   EXPECT_EQ(answered, 15'000U);
   EXPECT_EQ(refused, 10'000U);
   EXPECT_EQ(latencies, 5'000);
-  EXPECT_GT(intervals.size(), kMostIntervals / 2);
+  EXPECT_GT(intervals.size(), kMaxIntervals / 2);
 }
 
 Interval Stretch(absl::Duration begin, absl::Duration end, uint64_t answered) {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/channel.h"
 #include "client/error_details.h"
-#include "client/load/traffic/doomed_connection.h"
+#include "client/load/traffic/killable_connection.h"
 #include "client/message_stream.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kStreamMethod[] = "/canopy.v1.Scorer/ScoreStream";
 // A server has this long to end a stream on which nothing is left to answer.
-constexpr absl::Duration kLongestFarewell = absl::Seconds(30);
+constexpr absl::Duration kMaxCloseWait = absl::Seconds(30);
 
 }  // namespace
 
@@ -24,8 +24,8 @@ struct StreamSender::Session {
   explicit Session(Slot* slot_of) : slot(slot_of) {}
 
   Slot* const slot;
-  std::unique_ptr<DoomedConnection> doomed;  // Where connections are cut.
-  v1::ScoreResponse answer;                  // Of gRPC's thread; kept for its memory.
+  std::unique_ptr<KillableConnection> killable;  // Where connections are cut.
+  v1::ScoreResponse answer;                      // Of gRPC's thread; kept for its memory.
 
   // All below are guarded by the slot's mutex.
   std::shared_ptr<MessageStream> stream;
@@ -65,12 +65,12 @@ absl::Status StreamSender::Open(Slot* slot) {
   auto session = std::make_shared<Session>(slot);
   std::shared_ptr<grpc::Channel> channel = slot->channel;
   if (options_.kills) {
-    auto doomed = DoomedConnection::Open(options_.targets[slot->target].address);
-    if (!doomed.ok()) {
-      return doomed.status();
+    auto killable = KillableConnection::Open(options_.targets[slot->target].address);
+    if (!killable.ok()) {
+      return killable.status();
     }
-    session->doomed = *std::move(doomed);
-    channel = session->doomed->channel();
+    session->killable = *std::move(killable);
+    channel = session->killable->channel();
   }
   {
     MutexLock lock(&mutex_);
@@ -184,8 +184,8 @@ void StreamSender::EndEarly(const std::shared_ptr<Session>& session, const Endin
     session->ending = ending;
     stream = session->stream;
   }
-  if (ending.given_up == Fate::kKilled && session->doomed != nullptr) {
-    session->doomed->Kill();
+  if (ending.given_up == CallOutcome::kKilled && session->killable != nullptr) {
+    session->killable->Kill();
   } else {
     stream->Cancel();
   }
@@ -206,7 +206,7 @@ void StreamSender::Abandon(uint64_t id) {
         continue;
       }
       session = slot->session;
-      ending.given_up = found->second->wish;
+      ending.given_up = found->second->planned_outcome;
     }
     EndEarly(session, ending);
     return;
@@ -244,7 +244,7 @@ void StreamSender::Close() {
   bool over = false;
   {
     MutexLock lock(&mutex_);
-    over = mutex_.AwaitWithTimeout(Condition(this, &StreamSender::NoSessions), kLongestFarewell);
+    over = mutex_.AwaitWithTimeout(Condition(this, &StreamSender::NoSessions), kMaxCloseWait);
   }
   if (!over) {
     for (const std::shared_ptr<Session>& session : sessions) {

@@ -32,7 +32,7 @@ class StreamSender final : public CallSender {
 
   // What ends a session early.
   struct Ending {
-    absl::optional<Fate> given_up;
+    absl::optional<CallOutcome> given_up;
     absl::Status failure;
   };
 

@@ -82,7 +82,7 @@ TEST_F(StreamSenderTest, AllCallsOfAConnectionShareAStream) {
   const LoadResult result = Run();
   EXPECT_THAT(result.total.outcomes, ElementsAre(Pair("OK", 200)));
   EXPECT_THAT(result.wrong_answers, IsEmpty());
-  EXPECT_EQ(result.total.num_candidates(Fate::kAnswered), 1'200);
+  EXPECT_EQ(result.total.num_candidates(CallOutcome::kAnswered), 1'200);
   EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), 200);
   EXPECT_EQ(ids.size(), 200);
   EXPECT_EQ(server_.num_streams(), 2);
@@ -102,7 +102,7 @@ TEST_F(StreamSenderTest, AnOpenLoopHasManyInFlight) {
     }
     return Stall(stream);
   };
-  EXPECT_EQ(Run().total.num(Fate::kAnswered), 20);
+  EXPECT_EQ(Run().total.num(CallOutcome::kAnswered), 20);
 }
 
 TEST_F(StreamSenderTest, RefusalsAreCountedAndRetriedAsThoseOfScore) {
@@ -121,7 +121,7 @@ TEST_F(StreamSenderTest, RefusalsAreCountedAndRetriedAsThoseOfScore) {
   };
   options_.client.max_attempts = 2;
   const LoadResult answered = Run();
-  EXPECT_EQ(answered.total.num(Fate::kAnswered), 200);
+  EXPECT_EQ(answered.total.num(CallOutcome::kAnswered), 200);
   EXPECT_EQ(answered.total.retries, 200);
   attempts.clear();
   options_.client.max_attempts = 1;
@@ -140,7 +140,7 @@ TEST_F(StreamSenderTest, AStreamThatTheServerEndsIsReplaced) {
   options_.client.max_attempts = 5;
   options_.clients = 2;  // One a stream: its next one finds the stream ended, at most once.
   const LoadResult result = Run();
-  EXPECT_EQ(result.total.num(Fate::kAnswered), 200);
+  EXPECT_EQ(result.total.num(CallOutcome::kAnswered), 200);
   EXPECT_GT(result.total.retries, 0);
   EXPECT_GE(server_.num_streams(), 40);
 }
@@ -169,8 +169,8 @@ TEST_F(StreamSenderTest, TheOthersDoNotNotice) {
   options_.max_requests = 2'000;
   const LoadResult result = Run();
   EXPECT_THAT(result.wrong_answers, IsEmpty());
-  EXPECT_EQ(result.total.num(Fate::kRefused), 0);
-  EXPECT_GT(result.total.num(Fate::kAnswered), 1'000);
+  EXPECT_EQ(result.total.num(CallOutcome::kRefused), 0);
+  EXPECT_GT(result.total.num(CallOutcome::kAnswered), 1'000);
 }
 
 TEST_F(StreamSenderTest, AServerThatNeverAnswersMeetsTheDeadline) {

@@ -12,18 +12,19 @@ namespace {
 constexpr absl::string_view kDisplaced = "DISPLACED";
 
 std::string OutcomeOf(const CallRecord& record) {
-  switch (record.fate) {
-    case Fate::kAnswered:
+  switch (record.outcome) {
+    case CallOutcome::kAnswered:
       return "OK";
-    case Fate::kRefused:
+    case CallOutcome::kRefused:
       return absl::StrCat(absl::StatusCodeToString(record.code), record.reason.empty() ? "" : " ",
                           record.reason);
-    case Fate::kCancelled:
-    case Fate::kKilled:
-    case Fate::kWrong:
+    case CallOutcome::kCancelled:
+    case CallOutcome::kKilled:
+    case CallOutcome::kWrong:
       break;
   }
-  return absl::StrCat(FateName(record.fate), record.fate == Fate::kWrong ? "" : " here");
+  return absl::StrCat(CallOutcomeName(record.outcome),
+                      record.outcome == CallOutcome::kWrong ? "" : " here");
 }
 
 template <typename Values>
@@ -42,17 +43,17 @@ void AddCounts(const std::map<std::string, uint64_t>& counts,
 
 }  // namespace
 
-absl::string_view FateName(Fate fate) {
-  switch (fate) {
-    case Fate::kAnswered:
+absl::string_view CallOutcomeName(CallOutcome outcome) {
+  switch (outcome) {
+    case CallOutcome::kAnswered:
       return "answered";
-    case Fate::kRefused:
+    case CallOutcome::kRefused:
       return "refused";
-    case Fate::kCancelled:
+    case CallOutcome::kCancelled:
       return "cancelled";
-    case Fate::kKilled:
+    case CallOutcome::kKilled:
       return "killed";
-    case Fate::kWrong:
+    case CallOutcome::kWrong:
       return "wrong";
   }
   return "";
@@ -81,17 +82,17 @@ absl::string_view StageName(Stage stage) {
 }
 
 void Tally::Record(const CallRecord& record, absl::Duration latency_goal) {
-  const auto fate = static_cast<size_t>(record.fate);
-  ++calls[fate];
-  candidates[fate] += record.request->candidates;
+  const auto outcome = static_cast<size_t>(record.outcome);
+  ++calls[outcome];
+  candidates[outcome] += record.request->candidates;
   retries += static_cast<uint64_t>(record.attempts - 1);
   lateness.Record(record.lateness);
   ++outcomes[OutcomeOf(record)];
-  if (record.fate == Fate::kRefused && record.code == absl::StatusCode::kResourceExhausted &&
-      record.reason != kDisplaced) {
+  if (record.outcome == CallOutcome::kRefused &&
+      record.code == absl::StatusCode::kResourceExhausted && record.reason != kDisplaced) {
     refusal.Record(record.service_time);
   }
-  if (record.fate != Fate::kAnswered) {
+  if (record.outcome != CallOutcome::kAnswered) {
     return;
   }
   within_goal += record.latency <= latency_goal ? 1 : 0;
@@ -141,8 +142,9 @@ void Tally::Merge(const Tally& other) {
 uint64_t Tally::total() const { return std::accumulate(calls.begin(), calls.end(), uint64_t{0}); }
 
 double Tally::error_share() const {
-  const uint64_t wanted = num(Fate::kAnswered) + num(Fate::kRefused) + num(Fate::kWrong);
-  const uint64_t errors = num(Fate::kRefused) + num(Fate::kWrong);
+  const uint64_t wanted =
+      num(CallOutcome::kAnswered) + num(CallOutcome::kRefused) + num(CallOutcome::kWrong);
+  const uint64_t errors = num(CallOutcome::kRefused) + num(CallOutcome::kWrong);
   return wanted == 0 ? 0 : static_cast<double>(errors) / static_cast<double>(wanted);
 }
 

@@ -17,20 +17,20 @@
 namespace canopy::client {
 
 // How a call ended.
-enum class Fate {
+enum class CallOutcome {
   kAnswered,
   kRefused,    // Any error of the server or of the way to it, retries used up.
   kCancelled,  // By this client, on purpose.
   kKilled,     // Its connection was, by this client, on purpose.
   kWrong,      // Answered, but not as it should be.
 };
-inline constexpr int kNumFates = 5;
-absl::string_view FateName(Fate fate);
+inline constexpr int kNumCallOutcomes = 5;
+absl::string_view CallOutcomeName(CallOutcome outcome);
 
 // One call that has ended.
 struct CallRecord {
   const PooledRequest* request = nullptr;
-  Fate fate = Fate::kAnswered;
+  CallOutcome outcome = CallOutcome::kAnswered;
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string reason;           // Of a refusal: google.rpc.ErrorInfo's.
   absl::Duration latency;       // From the instant when it was to be sent to its end.
@@ -48,9 +48,9 @@ absl::string_view StageName(Stage stage);
 
 // Thread-compatible.
 struct Tally {
-  std::array<uint64_t, kNumFates> calls{};       // By fate.
-  std::array<uint64_t, kNumFates> candidates{};  // Those sent in these calls.
-  uint64_t retries = 0;                          // Attempts beyond the first of each call.
+  std::array<uint64_t, kNumCallOutcomes> calls{};       // By outcome.
+  std::array<uint64_t, kNumCallOutcomes> candidates{};  // Those sent in these calls.
+  uint64_t retries = 0;                                 // Attempts beyond the first of each call.
   // Of answered calls.
   uint64_t within_goal = 0;
   uint64_t questions = 0;
@@ -68,8 +68,10 @@ struct Tally {
   void Record(const CallRecord& record, absl::Duration latency_goal);
   void Merge(const Tally& other);
 
-  uint64_t num(Fate fate) const { return calls[static_cast<size_t>(fate)]; }
-  uint64_t num_candidates(Fate fate) const { return candidates[static_cast<size_t>(fate)]; }
+  uint64_t num(CallOutcome outcome) const { return calls[static_cast<size_t>(outcome)]; }
+  uint64_t num_candidates(CallOutcome outcome) const {
+    return candidates[static_cast<size_t>(outcome)];
+  }
   uint64_t total() const;
   // Share of refused and wrong ones among the calls that were not given up on purpose; 0 of none.
   double error_share() const;

@@ -45,14 +45,14 @@ TEST(TallyTest, ARefusalIsWhatNeverWaited) {
   for (const char* reason : {"QUEUE_FULL", "DISPLACED", ""}) {
     CallRecord record;
     record.request = &request;
-    record.fate = Fate::kRefused;
+    record.outcome = CallOutcome::kRefused;
     record.code =
         *reason == '\0' ? absl::StatusCode::kUnavailable : absl::StatusCode::kResourceExhausted;
     record.reason = reason;
     record.service_time = absl::Milliseconds(record.reason == "QUEUE_FULL" ? 1 : 500);
     tally.Record(record, absl::Milliseconds(50));
   }
-  EXPECT_EQ(tally.num(Fate::kRefused), 3U);
+  EXPECT_EQ(tally.num(CallOutcome::kRefused), 3U);
   EXPECT_EQ(tally.refusal.count(), 1);
   EXPECT_EQ(tally.refusal.max(), absl::Milliseconds(1));
 }

@@ -6,7 +6,7 @@
 #include "client/call_deadline.h"
 #include "client/channel.h"
 #include "client/error_details.h"
-#include "client/load/traffic/doomed_connection.h"
+#include "client/load/traffic/killable_connection.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
 
@@ -20,8 +20,8 @@ constexpr char kScoreMethod[] = "/canopy.v1.Scorer/Score";
 // A call on its way.
 struct UnarySender::Attempt {
   std::unique_ptr<LoadCall> call;
-  std::unique_ptr<DoomedConnection> doomed;
-  std::unique_ptr<grpc::GenericStub> doomed_stub;
+  std::unique_ptr<KillableConnection> killable;
+  std::unique_ptr<grpc::GenericStub> killable_stub;
   std::unique_ptr<grpc::ClientContext> context;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
   grpc::ByteBuffer answer;
@@ -74,7 +74,7 @@ void UnarySender::Send(std::unique_ptr<LoadCall> call) {
   attempt->reader =
       stub->PrepareUnaryCall(attempt->context.get(), kScoreMethod, RequestBytes(*attempt->call),
                              &lanes_[lane % lanes_.size()]->queue);
-  if (attempt->call->wish != Fate::kAnswered) {
+  if (attempt->call->planned_outcome != CallOutcome::kAnswered) {
     MutexLock lock(&mutex_);
     abandonable_.emplace(attempt->call->id, attempt);
   }
@@ -87,14 +87,14 @@ void UnarySender::Send(std::unique_ptr<LoadCall> call) {
 // call takes its chance on a shared one, and fails there.
 grpc::GenericStub* UnarySender::OpenFor(Attempt* attempt) {
   LoadCall& call = *attempt->call;
-  if (call.wish == Fate::kKilled) {
-    auto doomed = DoomedConnection::Open(options_.targets[call.target].address);
-    if (doomed.ok()) {
-      attempt->doomed = *std::move(doomed);
-      attempt->doomed_stub = std::make_unique<grpc::GenericStub>(attempt->doomed->channel());
-      return attempt->doomed_stub.get();
+  if (call.planned_outcome == CallOutcome::kKilled) {
+    auto killable = KillableConnection::Open(options_.targets[call.target].address);
+    if (killable.ok()) {
+      attempt->killable = *std::move(killable);
+      attempt->killable_stub = std::make_unique<grpc::GenericStub>(attempt->killable->channel());
+      return attempt->killable_stub.get();
     }
-    call.wish = Fate::kAnswered;
+    call.planned_outcome = CallOutcome::kAnswered;
   }
   return stubs_[call.target][call.connection].get();
 }
@@ -107,8 +107,8 @@ void UnarySender::Abandon(uint64_t id) {
   }
   Attempt& attempt = *found->second;
   attempt.abandoned = true;
-  if (attempt.doomed != nullptr) {
-    attempt.doomed->Kill();
+  if (attempt.killable != nullptr) {
+    attempt.killable->Kill();
   } else {
     attempt.context->TryCancel();
   }
@@ -125,11 +125,11 @@ void UnarySender::Complete(int index, Lane* lane) {
 
 void UnarySender::End(int index, Lane* lane, std::unique_ptr<Attempt> attempt) {
   CallEnd end;
-  if (attempt->call->wish != Fate::kAnswered) {
+  if (attempt->call->planned_outcome != CallOutcome::kAnswered) {
     MutexLock lock(&mutex_);
     abandonable_.erase(attempt->call->id);
     if (attempt->abandoned) {
-      end.given_up = attempt->call->wish;
+      end.given_up = attempt->call->planned_outcome;
     }
   }
   if (!attempt->status.ok()) {

@@ -52,7 +52,7 @@ TEST(UnarySenderTest, CallsEndOnTheSendersOwnThreadsAlsoWhenConnectionsAreCut) {
                           {
                             MutexLock lock(&mutex);
                             threads.insert(std::this_thread::get_id());
-                            killed += end.given_up == Fate::kKilled ? 1 : 0;
+                            killed += end.given_up == CallOutcome::kKilled ? 1 : 0;
                           }
                           left.DecrementCount();
                         },
@@ -62,7 +62,7 @@ TEST(UnarySenderTest, CallsEndOnTheSendersOwnThreadsAlsoWhenConnectionsAreCut) {
       call->id = id;
       call->request = &request;
       call->request_id = LoadRequestId(id);
-      call->wish = Fate::kKilled;
+      call->planned_outcome = CallOutcome::kKilled;
       call->time_left = absl::Minutes(1);
       sender.Send(std::move(call));
       sender.Abandon(id);

@@ -43,10 +43,10 @@ class SchedulerCase : public ::testing::Test {
   // As many forwards of one size as make evidence.
   void Record(int64_t tokens, std::chrono::duration<double> duration,
               int64_t forwards = DrainRates::kMinSamples) {
-    Turn turn;
-    turn.tokens = turn.size_tokens = tokens;
+    ScheduledBatch batch;
+    batch.tokens = batch.size_tokens = tokens;
     for (int64_t i = 0; i < forwards; ++i) {
-      scheduler().RecordForward(turn, duration);
+      scheduler().RecordForward(batch, duration);
     }
   }
 
@@ -55,16 +55,16 @@ class SchedulerCase : public ::testing::Test {
   }
 
   std::vector<JobId> Take() {
-    const std::optional<Turn> turn = scheduler().Take(now_);
-    return turn.has_value() ? turn->jobs : std::vector<JobId>{};
+    const std::optional<ScheduledBatch> batch = scheduler().Take(now_);
+    return batch.has_value() ? batch->jobs : std::vector<JobId>{};
   }
 
-  // Takes and launches until nothing waits; the job that led each turn.
+  // Takes and launches until nothing waits; the job that led each batch.
   std::vector<JobId> RunAll() {
     std::vector<JobId> order;
-    while (const std::optional<Turn> turn = scheduler().Take(now_)) {
-      order.push_back(turn->jobs.front());
-      scheduler().Launch(*turn);
+    while (const std::optional<ScheduledBatch> batch = scheduler().Take(now_)) {
+      order.push_back(batch->jobs.front());
+      scheduler().Launch(*batch);
     }
     return order;
   }

@@ -29,7 +29,9 @@ Tally TenCalls() {
     record.lateness = absl::Milliseconds(i);
     record.stats = kStats;
     if (i > 6) {
-      record.fate = i == 9 ? Fate::kCancelled : i == 10 ? Fate::kKilled : Fate::kRefused;
+      record.outcome = i == 9    ? CallOutcome::kCancelled
+                       : i == 10 ? CallOutcome::kKilled
+                                 : CallOutcome::kRefused;
       record.code = absl::StatusCode::kUnavailable;
       record.reason = i == 7 ? "loading" : "";
       record.attempts = 3;

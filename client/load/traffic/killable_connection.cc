@@ -1,4 +1,4 @@
-#include "client/load/traffic/doomed_connection.h"
+#include "client/load/traffic/killable_connection.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -47,7 +47,7 @@ int Connect(const std::string& address) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DoomedConnection>> DoomedConnection::Open(
+absl::StatusOr<std::unique_ptr<KillableConnection>> KillableConnection::Open(
     const std::string& address) {
   const int fd = Connect(address);
   const int own_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -65,17 +65,17 @@ absl::StatusOr<std::unique_ptr<DoomedConnection>> DoomedConnection::Open(
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   auto channel = grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments);
-  return std::unique_ptr<DoomedConnection>(new DoomedConnection(own_fd, std::move(channel)));
+  return std::unique_ptr<KillableConnection>(new KillableConnection(own_fd, std::move(channel)));
 }
 
-DoomedConnection::DoomedConnection(int fd, std::shared_ptr<grpc::Channel> channel)
+KillableConnection::KillableConnection(int fd, std::shared_ptr<grpc::Channel> channel)
     : fd_(fd), channel_(std::move(channel)) {}
 
-DoomedConnection::~DoomedConnection() {
+KillableConnection::~KillableConnection() {
   Kill();
   close(fd_);
 }
 
-void DoomedConnection::Kill() { (void)shutdown(fd_, SHUT_RDWR); }
+void KillableConnection::Kill() { (void)shutdown(fd_, SHUT_RDWR); }
 
 }  // namespace canopy::client

@@ -1,4 +1,4 @@
-#include "core/engine/model_slot.h"
+#include "core/engine/served_model.h"
 
 #include <functional>
 #include <memory>
@@ -25,22 +25,22 @@ std::shared_ptr<ModelRunner> Runner(const std::function<void(ModelInfo&)>& chang
   return std::make_shared<FakeRunner>(info);
 }
 
-TEST(ModelSlotTest, WhatFollowsServesAndWhatWasIsFreed) {
+TEST(ServedModelTest, WhatFollowsServesAndWhatWasIsFreed) {
   auto first = std::make_shared<FakeRunner>();
   const std::weak_ptr<ModelRunner> watched = first;
-  ModelSlot slot(std::move(first));
-  std::shared_ptr<ModelRunner> user = slot.runner();
-  EXPECT_EQ(slot.info()->version, 1);
-  ASSERT_TRUE(slot.Replace(Runner(), "").ok());
-  EXPECT_EQ(slot.info()->version, 2);
-  EXPECT_EQ(slot.info()->fingerprint, "2222222222222222");
+  ServedModel model(std::move(first));
+  std::shared_ptr<ModelRunner> user = model.runner();
+  EXPECT_EQ(model.info()->version, 1);
+  ASSERT_TRUE(model.Replace(Runner(), "").ok());
+  EXPECT_EQ(model.info()->version, 2);
+  EXPECT_EQ(model.info()->fingerprint, "2222222222222222");
   EXPECT_EQ(user->info()->version, 1);
   EXPECT_FALSE(watched.expired());
   user = nullptr;
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(ModelSlotTest, WhatDiffersIsNamedAndTheOldStays) {
+TEST(ServedModelTest, WhatDiffersIsNamedAndTheOldStays) {
   const std::pair<std::function<void(ModelInfo&)>, std::string> cases[] = {
       {[](ModelInfo& info) { info.architecture = "Other"; },
        "architecture Other, and FakeForSequenceClassification is served"},
@@ -68,22 +68,22 @@ TEST(ModelSlotTest, WhatDiffersIsNamedAndTheOldStays) {
       {[](ModelInfo& info) { info.version = 3; }, "version 3 cannot follow version 1"},
   };
   for (const auto& [change, text] : cases) {
-    ModelSlot slot(std::make_shared<FakeRunner>());
-    const absl::Status refused = slot.Replace(Runner(change), "");
+    ServedModel model(std::make_shared<FakeRunner>());
+    const absl::Status refused = model.Replace(Runner(change), "");
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
     EXPECT_TRUE(absl::StrContains(refused.message(), text)) << refused;
-    EXPECT_EQ(slot.info()->version, 1);
+    EXPECT_EQ(model.info()->version, 1);
   }
 }
 
-TEST(ModelSlotTest, AnotherFingerprintIsRefusedWithBoth) {
-  ModelSlot slot(std::make_shared<FakeRunner>());
-  const absl::Status refused = slot.Replace(Runner(), "3333333333333333");
+TEST(ServedModelTest, AnotherFingerprintIsRefusedWithBoth) {
+  ServedModel model(std::make_shared<FakeRunner>());
+  const absl::Status refused = model.Replace(Runner(), "3333333333333333");
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   EXPECT_TRUE(absl::StrContains(refused.message(), "2222222222222222")) << refused;
   EXPECT_TRUE(absl::StrContains(refused.message(), "3333333333333333")) << refused;
-  EXPECT_EQ(slot.info()->version, 1);
-  EXPECT_TRUE(slot.Replace(Runner(), "2222222222222222").ok());
+  EXPECT_EQ(model.info()->version, 1);
+  EXPECT_TRUE(model.Replace(Runner(), "2222222222222222").ok());
 }
 
 }  // namespace

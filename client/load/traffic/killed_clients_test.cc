@@ -1,4 +1,4 @@
-#include "client/load/traffic/victims.h"
+#include "client/load/traffic/killed_clients.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -27,24 +27,24 @@ int CountLines(const std::string& path) {
   return lines;
 }
 
-TEST(VictimsTest, AreKilledAndReplacedUntilTheEnd) {
+TEST(KilledClientsTest, AreKilledAndReplacedUntilTheEnd) {
   const std::string log = ::testing::TempDir() + "/lived";
   // Lives until it is killed, since nobody writes.
   const std::string fifo = ::testing::TempDir() + "/never";
   ASSERT_EQ(std::system(("mkfifo " + fifo).c_str()), 0);
-  VictimOptions options;
+  KilledClientOptions options;
   options.program = Program("lives", "echo $* >> " + log + "; exec cat " + fifo + "\n");
   options.arguments = {"--shapes=tiny"};
   options.count = 3;
   options.life = absl::Milliseconds(200);
-  Victims victims(options);
+  KilledClients clients(options);
   while (CountLines(log) < 12) {
     std::this_thread::yield();
   }
-  const VictimCounts counts = victims.Stop();
+  const KilledClientCounts counts = clients.Stop();
   EXPECT_EQ(counts.ended, 0);
   EXPECT_GE(counts.killed, 12);
-  EXPECT_EQ(victims.Stop().killed, counts.killed);
+  EXPECT_EQ(clients.Stop().killed, counts.killed);
   std::ifstream lines(log);
   std::string line;
   std::getline(lines, line);
@@ -52,22 +52,22 @@ TEST(VictimsTest, AreKilledAndReplacedUntilTheEnd) {
   EXPECT_NE(line.find(" --rpc=s"), std::string::npos) << line;
 }
 
-// Runs victims until one has ended by itself. Each attempt waits longer than the one before, since
-// on a busy machine all of them may be killed before they end.
-VictimCounts CountsOnceOneHasEnded(const VictimOptions& options) {
-  VictimCounts counts;
+// Runs client processes until one has ended by itself. Each attempt waits longer than the one
+// before, since on a busy machine all of them may be killed before they end.
+KilledClientCounts CountsOnceOneHasEnded(const KilledClientOptions& options) {
+  KilledClientCounts counts;
   for (int programs = 1; counts.ended == 0; ++programs) {
-    Victims victims(options);
+    KilledClients clients(options);
     for (int i = 0; i < programs; ++i) {
       EXPECT_EQ(std::system("true"), 0);
     }
-    counts = victims.Stop();
+    counts = clients.Stop();
   }
   return counts;
 }
 
-TEST(VictimsTest, ThoseThatEndByThemselvesAreTold) {
-  VictimOptions options;
+TEST(KilledClientsTest, ThoseThatEndByThemselvesAreTold) {
+  KilledClientOptions options;
   options.program = Program("ends", "exit 5\n");
   options.count = 1;
   options.life = absl::Seconds(2);

@@ -1,4 +1,4 @@
-#include "core/engine/model_slot.h"
+#include "core/engine/served_model.h"
 
 #include <utility>
 
@@ -73,16 +73,16 @@ absl::Status CheckFingerprint(absl::string_view fingerprint, absl::string_view e
                    " is not the checkpoint's, ", fingerprint));
 }
 
-ModelSlot::ModelSlot(std::shared_ptr<ModelRunner> runner)
+ServedModel::ServedModel(std::shared_ptr<ModelRunner> runner)
     : name_(runner->info()->name), runner_(std::move(runner)) {}
 
-std::shared_ptr<ModelRunner> ModelSlot::runner() const {
+std::shared_ptr<ModelRunner> ServedModel::runner() const {
   MutexLock lock(&mutex_);
   return runner_;
 }
 
-absl::Status ModelSlot::Replace(std::shared_ptr<ModelRunner> next,
-                                absl::string_view expected_fingerprint) {
+absl::Status ServedModel::Replace(std::shared_ptr<ModelRunner> next,
+                                  absl::string_view expected_fingerprint) {
   const std::shared_ptr<const ModelInfo> info = next->info();
   CANOPY_RETURN_IF_ERROR(CheckFingerprint(info->fingerprint, expected_fingerprint));
   MutexLock lock(&mutex_);

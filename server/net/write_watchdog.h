@@ -3,8 +3,8 @@
 // HTTP/2's flow control holds an answer back for as long as its reader stalls, and keepalive finds
 // nothing wrong with a client that lives: without a limit its answers would stay in memory for
 // good.
-#ifndef SERVER_NET_WRITE_WATCH_H_
-#define SERVER_NET_WRITE_WATCH_H_
+#ifndef SERVER_NET_WRITE_WATCHDOG_H_
+#define SERVER_NET_WRITE_WATCHDOG_H_
 
 #include <chrono>
 #include <functional>
@@ -18,41 +18,41 @@
 namespace canopy::server {
 
 // Thread-safe.
-class WriteWatch {
+class WriteWatchdog {
  public:
   // One call. Thread-safe.
   class Writer {
    public:
-    // `cut` is called at most once, on the watch's thread: it must not call this object, nor wait
-    // for who does. `watch` must outlive the writer.
-    Writer(WriteWatch* watch, std::function<void()> cut);
+    // `cut` is called at most once, on the watchdog's thread: it must not call this object, nor
+    // wait for who does. `watchdog` must outlive the writer.
+    Writer(WriteWatchdog* watchdog, std::function<void()> cut);
     // `cut` is not called afterwards.
     ~Writer() { Done(); }
     Writer(const Writer&) = delete;
     Writer& operator=(const Writer&) = delete;
 
     // A write is under way; one at a time.
-    void Started() ABSL_LOCKS_EXCLUDED(watch_.mutex_);
+    void Started() ABSL_LOCKS_EXCLUDED(watchdog_.mutex_);
     // It was taken, or the call has ended.
-    void Done() ABSL_LOCKS_EXCLUDED(watch_.mutex_);
+    void Done() ABSL_LOCKS_EXCLUDED(watchdog_.mutex_);
 
    private:
-    friend class WriteWatch;
+    friend class WriteWatchdog;
 
-    WriteWatch& watch_;
+    WriteWatchdog& watchdog_;
     const std::function<void()> cut_;
-    bool writing_ = false;  // guarded by the watch's mutex, as what follows
+    bool writing_ = false;  // guarded by the watchdog's mutex, as what follows
     std::chrono::steady_clock::time_point due_;
     std::list<Writer*>::iterator place_;
   };
 
   // A write may take `timeout`; zero = forever. `on_cut` is called after each cut, as that is.
-  WriteWatch(absl::Duration timeout, std::function<void()> on_cut);
-  WriteWatch(const WriteWatch&) = delete;
-  WriteWatch& operator=(const WriteWatch&) = delete;
+  WriteWatchdog(absl::Duration timeout, std::function<void()> on_cut);
+  WriteWatchdog(const WriteWatchdog&) = delete;
+  WriteWatchdog& operator=(const WriteWatchdog&) = delete;
 
  private:
-  void Ring() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnAlarm() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const absl::Duration timeout_;
   const std::function<void()> on_cut_;
@@ -65,4 +65,4 @@ class WriteWatch {
 
 }  // namespace canopy::server
 
-#endif  // SERVER_NET_WRITE_WATCH_H_
+#endif  // SERVER_NET_WRITE_WATCHDOG_H_

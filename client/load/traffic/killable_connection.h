@@ -1,6 +1,6 @@
 // A connection that is cut in the middle of a call, as when a client's process is killed.
-#ifndef CLIENT_LOAD_TRAFFIC_DOOMED_CONNECTION_H_
-#define CLIENT_LOAD_TRAFFIC_DOOMED_CONNECTION_H_
+#ifndef CLIENT_LOAD_TRAFFIC_KILLABLE_CONNECTION_H_
+#define CLIENT_LOAD_TRAFFIC_KILLABLE_CONNECTION_H_
 
 #include <memory>
 #include <string>
@@ -11,13 +11,13 @@
 namespace canopy::client {
 
 // Thread-safe.
-class DoomedConnection {
+class KillableConnection {
  public:
   // Connects to HOST:PORT at once, in plaintext. UNAVAILABLE when it cannot.
-  static absl::StatusOr<std::unique_ptr<DoomedConnection>> Open(const std::string& address);
-  ~DoomedConnection();
-  DoomedConnection(const DoomedConnection&) = delete;
-  DoomedConnection& operator=(const DoomedConnection&) = delete;
+  static absl::StatusOr<std::unique_ptr<KillableConnection>> Open(const std::string& address);
+  ~KillableConnection();
+  KillableConnection(const KillableConnection&) = delete;
+  KillableConnection& operator=(const KillableConnection&) = delete;
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
@@ -25,7 +25,7 @@ class DoomedConnection {
   void Kill();
 
  private:
-  DoomedConnection(int fd, std::shared_ptr<grpc::Channel> channel);
+  KillableConnection(int fd, std::shared_ptr<grpc::Channel> channel);
 
   const int fd_;  // Our own descriptor of gRPC's socket, so that it cannot be another's by then.
   const std::shared_ptr<grpc::Channel> channel_;
@@ -33,4 +33,4 @@ class DoomedConnection {
 
 }  // namespace canopy::client
 
-#endif  // CLIENT_LOAD_TRAFFIC_DOOMED_CONNECTION_H_
+#endif  // CLIENT_LOAD_TRAFFIC_KILLABLE_CONNECTION_H_

@@ -1,4 +1,4 @@
-#include "client/load/traffic/victims.h"
+#include "client/load/traffic/killed_clients.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -19,7 +19,7 @@ constexpr int kCannotStart = 127;
 
 // The child's part of a fork: nothing that takes a lock or allocates. Its errors stay visible, its
 // report does not; it never outlives the thread that started it.
-[[noreturn]] void Become(const char* program, char* const* arguments, pid_t parent) {
+[[noreturn]] void ExecProgram(const char* program, char* const* arguments, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int nowhere = open("/dev/null", O_RDWR);
   if (getppid() == parent && nowhere >= 0 && dup2(nowhere, STDIN_FILENO) >= 0 &&
@@ -31,13 +31,14 @@ constexpr int kCannotStart = 127;
 
 }  // namespace
 
-Victims::Victims(VictimOptions options) : options_(std::move(options)), random_(options_.seed) {
+KilledClients::KilledClients(KilledClientOptions options)
+    : options_(std::move(options)), random_(options_.seed) {
   thread_ = std::thread([this] { Run(); });
 }
 
-Victims::~Victims() { Stop(); }
+KilledClients::~KilledClients() { Stop(); }
 
-VictimCounts Victims::Stop() {
+KilledClientCounts KilledClients::Stop() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
@@ -48,15 +49,15 @@ VictimCounts Victims::Stop() {
   return counts_;
 }
 
-void Victims::Run() {
-  std::vector<Victim> victims;
-  victims.reserve(static_cast<size_t>(options_.count));
+void KilledClients::Run() {
+  std::vector<Process> processes;
+  processes.reserve(static_cast<size_t>(options_.count));
   for (int i = 0; i < options_.count; ++i) {
-    victims.push_back(StartOne());
+    processes.push_back(StartOne());
   }
-  const auto dies_first = [](const Victim& a, const Victim& b) { return a.dies_at < b.dies_at; };
-  while (!victims.empty()) {
-    const auto next = std::min_element(victims.begin(), victims.end(), dies_first);
+  const auto dies_first = [](const Process& a, const Process& b) { return a.dies_at < b.dies_at; };
+  while (!processes.empty()) {
+    const auto next = std::min_element(processes.begin(), processes.end(), dies_first);
     MutexLock lock(&mutex_);
     if (mutex_.AwaitWithDeadline(Condition(&stopping_), next->dies_at)) {
       break;
@@ -64,12 +65,12 @@ void Victims::Run() {
     EndOne(*next);
     *next = StartOne();
   }
-  for (const Victim& victim : victims) {
-    EndOne(victim);
+  for (const Process& process : processes) {
+    EndOne(process);
   }
 }
 
-Victims::Victim Victims::StartOne() {
+KilledClients::Process KilledClients::StartOne() {
   std::vector<std::string> words = {options_.program};
   words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
   words.push_back(absl::StrCat("--seed=", options_.seed + num_started_));
@@ -83,26 +84,26 @@ Victims::Victim Victims::StartOne() {
   arguments.push_back(nullptr);
 
   const double share = static_cast<double>(random_() >> 11) * 0x1p-53;
-  Victim victim;
-  victim.dies_at = absl::Now() + share * options_.life;
+  Process process;
+  process.dies_at = absl::Now() + share * options_.life;
   const pid_t parent = getpid();
-  victim.process = fork();
-  if (victim.process == 0) {
-    Become(words[0].c_str(), arguments.data(), parent);
+  process.pid = fork();
+  if (process.pid == 0) {
+    ExecProgram(words[0].c_str(), arguments.data(), parent);
   }
-  return victim;
+  return process;
 }
 
-void Victims::EndOne(const Victim& victim) {
+void KilledClients::EndOne(const Process& process) {
   int status = 0;
   bool waited = false;
-  if (victim.process > 0) {
-    kill(victim.process, SIGKILL);
+  if (process.pid > 0) {
+    kill(process.pid, SIGKILL);
     pid_t ended = -1;
     do {
-      ended = waitpid(victim.process, &status, 0);
+      ended = waitpid(process.pid, &status, 0);
     } while (ended < 0 && errno == EINTR);
-    waited = ended == victim.process;
+    waited = ended == process.pid;
   }
   if (waited && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
     ++counts_.killed;

@@ -1,4 +1,4 @@
-#include "server/net/write_watch.h"
+#include "server/net/write_watchdog.h"
 
 #include <chrono>
 #include <memory>
@@ -37,11 +37,11 @@ class Counter {
   int count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-TEST(WriteWatchTest, CutsAWriteThatIsNotTakenOnce) {
+TEST(WriteWatchdogTest, CutsAWriteThatIsNotTakenOnce) {
   Counter counted;
-  WriteWatch watch(absl::Milliseconds(1), [&] { counted.Add(); });
+  WriteWatchdog watchdog(absl::Milliseconds(1), [&] { counted.Add(); });
   Counter cuts;
-  WriteWatch::Writer stalled(&watch, [&] { cuts.Add(); });
+  WriteWatchdog::Writer stalled(&watchdog, [&] { cuts.Add(); });
   stalled.Started();
   counted.Await(1);
   EXPECT_EQ(cuts.count(), 1);
@@ -52,10 +52,10 @@ TEST(WriteWatchTest, CutsAWriteThatIsNotTakenOnce) {
   EXPECT_EQ(cuts.count(), 2);
 }
 
-TEST(WriteWatchTest, LeavesAloneWhatIsTakenInTime) {
+TEST(WriteWatchdogTest, LeavesAloneWhatIsTakenInTime) {
   Counter counted;
-  WriteWatch watch(absl::Hours(1), [&] { counted.Add(); });
-  WriteWatch::Writer writer(&watch, [] { FAIL() << "cut within its hour"; });
+  WriteWatchdog watchdog(absl::Hours(1), [&] { counted.Add(); });
+  WriteWatchdog::Writer writer(&watchdog, [] { FAIL() << "cut within its hour"; });
   for (int i = 0; i < 100; ++i) {
     writer.Started();
     writer.Done();
@@ -64,11 +64,11 @@ TEST(WriteWatchTest, LeavesAloneWhatIsTakenInTime) {
   EXPECT_EQ(counted.count(), 0);
 }
 
-TEST(WriteWatchTest, ATimeoutBeyondTheClockNeverCuts) {
+TEST(WriteWatchdogTest, ATimeoutBeyondTheClockNeverCuts) {
   for (const absl::Duration timeout : {absl::Hours(99'999'999), absl::InfiniteDuration()}) {
     Counter cuts;
-    WriteWatch watch(timeout, [&] { cuts.Add(); });
-    WriteWatch::Writer writer(&watch, [] { FAIL() << "cut"; });
+    WriteWatchdog watchdog(timeout, [&] { cuts.Add(); });
+    WriteWatchdog::Writer writer(&watchdog, [] { FAIL() << "cut"; });
     // A timeout that overflows is due at once: the alarm would ring before a later, short one.
     writer.Started();
     Counter later;
@@ -80,25 +80,25 @@ TEST(WriteWatchTest, ATimeoutBeyondTheClockNeverCuts) {
 }
 
 // What was taken in time, and what is gone, is not cut when a later write's time comes.
-TEST(WriteWatchTest, WritersMayGoWhileTheyWrite) {
+TEST(WriteWatchdogTest, WritersMayGoWhileTheyWrite) {
   constexpr auto kTimeout = std::chrono::milliseconds(100);
   bool in_time = false;
   while (!in_time) {
     Counter counted;
-    WriteWatch watch(absl::FromChrono(kTimeout), [&] { counted.Add(); });
+    WriteWatchdog watchdog(absl::FromChrono(kTimeout), [&] { counted.Add(); });
     Counter cuts;
     Counter other_cuts;
     const auto begin = Clock::now();
-    WriteWatch::Writer taken(&watch, [&] { other_cuts.Add(); });
+    WriteWatchdog::Writer taken(&watchdog, [&] { other_cuts.Add(); });
     taken.Started();
     taken.Done();
     for (int i = 0; i < 100; ++i) {
-      WriteWatch::Writer gone(&watch, [&] { other_cuts.Add(); });
+      WriteWatchdog::Writer gone(&watchdog, [&] { other_cuts.Add(); });
       gone.Started();
     }
     // On a machine that stood still meanwhile, some were rightly cut.
     in_time = Clock::now() - begin < kTimeout;
-    WriteWatch::Writer last(&watch, [&] { cuts.Add(); });
+    WriteWatchdog::Writer last(&watchdog, [&] { cuts.Add(); });
     last.Started();
     counted.Await(other_cuts.count() + 1);
     EXPECT_EQ(cuts.count(), 1);
@@ -109,17 +109,17 @@ TEST(WriteWatchTest, WritersMayGoWhileTheyWrite) {
   }
 }
 
-TEST(WriteWatchTest, EachIsCutInTurnAndNotBeforeItsTime) {
+TEST(WriteWatchdogTest, EachWriterIsCutAtItsOwnDeadline) {
   constexpr auto kTimeout = std::chrono::milliseconds(30);
   constexpr int kWriters = 20;
   Counter counted;
-  std::vector<int> order;  // the watch's thread fills it
+  std::vector<int> order;  // the watchdog's thread fills it
   std::vector<Clock::time_point> cut_at(kWriters);
-  WriteWatch watch(absl::FromChrono(kTimeout), [&] { counted.Add(); });
-  std::vector<std::unique_ptr<WriteWatch::Writer>> writers;
+  WriteWatchdog watchdog(absl::FromChrono(kTimeout), [&] { counted.Add(); });
+  std::vector<std::unique_ptr<WriteWatchdog::Writer>> writers;
   std::vector<Clock::time_point> started_at;
   for (int i = 0; i < kWriters; ++i) {
-    writers.push_back(std::make_unique<WriteWatch::Writer>(&watch, [&, i] {
+    writers.push_back(std::make_unique<WriteWatchdog::Writer>(&watchdog, [&, i] {
       order.push_back(i);
       cut_at[i] = Clock::now();
     }));
@@ -137,14 +137,14 @@ TEST(WriteWatchTest, EachIsCutInTurnAndNotBeforeItsTime) {
   }
 }
 
-TEST(WriteWatchTest, TheWritesOfOthersDoNotPutOffACut) {
+TEST(WriteWatchdogTest, TheWritesOfOthersDoNotPutOffACut) {
   // Long enough that no pause of this thread takes as long.
   constexpr auto kTimeout = std::chrono::milliseconds(300);
   constexpr auto kGiveUp = std::chrono::seconds(6);
   Counter cuts;
-  WriteWatch watch(absl::FromChrono(kTimeout), [] {});
-  WriteWatch::Writer stalled(&watch, [&] { cuts.Add(); });
-  WriteWatch::Writer lively(&watch, [] {});
+  WriteWatchdog watchdog(absl::FromChrono(kTimeout), [] {});
+  WriteWatchdog::Writer stalled(&watchdog, [&] { cuts.Add(); });
+  WriteWatchdog::Writer lively(&watchdog, [] {});
   stalled.Started();
   const auto begin = Clock::now();
   while (cuts.count() == 0 && Clock::now() < begin + kGiveUp) {
@@ -154,20 +154,20 @@ TEST(WriteWatchTest, TheWritesOfOthersDoNotPutOffACut) {
   EXPECT_EQ(cuts.count(), 1);
 }
 
-TEST(WriteWatchTest, ManyThreadsCutEachStalledWriterOnce) {
+TEST(WriteWatchdogTest, ManyThreadsCutEachStalledWriterOnce) {
   constexpr int kThreads = 4;
   constexpr int kWriters = 500;
   Counter counted;
-  WriteWatch watch(absl::Milliseconds(1), [&] { counted.Add(); });
+  WriteWatchdog watchdog(absl::Milliseconds(1), [&] { counted.Add(); });
   Counter cuts;
-  std::vector<std::vector<std::unique_ptr<WriteWatch::Writer>>> writers(kThreads);
+  std::vector<std::vector<std::unique_ptr<WriteWatchdog::Writer>>> writers(kThreads);
   std::vector<std::thread> threads;
   threads.reserve(kThreads);
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
       for (int i = 0; i < kWriters; ++i) {
         writers[thread].push_back(
-            std::make_unique<WriteWatch::Writer>(&watch, [&] { cuts.Add(); }));
+            std::make_unique<WriteWatchdog::Writer>(&watchdog, [&] { cuts.Add(); }));
         writers[thread].back()->Started();
       }
     });
@@ -179,14 +179,14 @@ TEST(WriteWatchTest, ManyThreadsCutEachStalledWriterOnce) {
   EXPECT_EQ(cuts.count(), kThreads * kWriters);
 }
 
-TEST(WriteWatchTest, ZeroIsForever) {
-  WriteWatch watch(absl::ZeroDuration(), [] { FAIL(); });
-  WriteWatch::Writer writer(&watch, [] { FAIL(); });
+TEST(WriteWatchdogTest, ZeroIsForever) {
+  WriteWatchdog watchdog(absl::ZeroDuration(), [] { FAIL(); });
+  WriteWatchdog::Writer writer(&watchdog, [] { FAIL(); });
   writer.Started();
   // As long as it takes another to be cut, and then some.
   Counter counted;
-  WriteWatch other_watch(absl::Milliseconds(1), [&] { counted.Add(); });
-  WriteWatch::Writer other(&other_watch, [] {});
+  WriteWatchdog other_watch(absl::Milliseconds(1), [&] { counted.Add(); });
+  WriteWatchdog::Writer other(&other_watch, [] {});
   for (int cut = 1; cut <= 20; ++cut) {
     other.Started();
     counted.Await(cut);

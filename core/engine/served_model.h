@@ -1,6 +1,6 @@
 // The place of one model in an engine: which weights serve it now. Versions only go up.
-#ifndef CORE_ENGINE_MODEL_SLOT_H_
-#define CORE_ENGINE_MODEL_SLOT_H_
+#ifndef CORE_ENGINE_SERVED_MODEL_H_
+#define CORE_ENGINE_SERVED_MODEL_H_
 
 #include <memory>
 #include <string>
@@ -21,11 +21,11 @@ namespace canopy {
 absl::Status CheckReplaces(const ModelInfo& next, const ModelInfo& served);
 
 // Thread-safe. Weights that were replaced are freed with their last user.
-class ModelSlot {
+class ServedModel {
  public:
-  explicit ModelSlot(std::shared_ptr<ModelRunner> runner);
-  ModelSlot(const ModelSlot&) = delete;
-  ModelSlot& operator=(const ModelSlot&) = delete;
+  explicit ServedModel(std::shared_ptr<ModelRunner> runner);
+  ServedModel(const ServedModel&) = delete;
+  ServedModel& operator=(const ServedModel&) = delete;
 
   const std::string& name() const { return name_; }
   std::shared_ptr<ModelRunner> runner() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -50,4 +50,4 @@ absl::Status CheckFingerprint(absl::string_view fingerprint, absl::string_view e
 
 }  // namespace canopy
 
-#endif  // CORE_ENGINE_MODEL_SLOT_H_
+#endif  // CORE_ENGINE_SERVED_MODEL_H_

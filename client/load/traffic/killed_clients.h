@@ -1,7 +1,7 @@
 // Client processes that are killed at random instants while a load test runs, and replaced: what a
 // server sees when its clients' hosts die. They are canopy_load itself, run again.
-#ifndef CLIENT_LOAD_TRAFFIC_VICTIMS_H_
-#define CLIENT_LOAD_TRAFFIC_VICTIMS_H_
+#ifndef CLIENT_LOAD_TRAFFIC_KILLED_CLIENTS_H_
+#define CLIENT_LOAD_TRAFFIC_KILLED_CLIENTS_H_
 
 #include <sys/types.h>
 
@@ -17,7 +17,7 @@
 
 namespace canopy::client {
 
-struct VictimOptions {
+struct KilledClientOptions {
   std::string program;  // Path.
   // Of the program; each process gets `--seed=N` behind, and every second one `--rpc=stream`.
   std::vector<std::string> arguments;
@@ -26,7 +26,7 @@ struct VictimOptions {
   uint64_t seed = 1;
 };
 
-struct VictimCounts {
+struct KilledClientCounts {
   uint64_t killed = 0;
   // Those that ended by themselves or never began, which none should; what the last of them said.
   uint64_t ended = 0;
@@ -34,32 +34,32 @@ struct VictimCounts {
 };
 
 // Thread-safe.
-class Victims {
+class KilledClients {
  public:
   // Starts them.
-  explicit Victims(VictimOptions options);
+  explicit KilledClients(KilledClientOptions options);
   // Kills what is left.
-  ~Victims();
-  Victims(const Victims&) = delete;
-  Victims& operator=(const Victims&) = delete;
+  ~KilledClients();
+  KilledClients(const KilledClients&) = delete;
+  KilledClients& operator=(const KilledClients&) = delete;
 
   // Kills what is left, and says what became of all.
-  VictimCounts Stop();
+  KilledClientCounts Stop();
 
  private:
-  struct Victim {
-    pid_t process = -1;  // -1 = it could not be started
+  struct Process {
+    pid_t pid = -1;  // -1 = it could not be started
     absl::Time dies_at;
   };
 
   void Run();
-  Victim StartOne();
-  void EndOne(const Victim& victim);
+  Process StartOne();
+  void EndOne(const Process& process);
 
-  const VictimOptions options_;
+  const KilledClientOptions options_;
   std::mt19937_64 random_;  // Of the thread, as is counts_ until it has ended.
   uint64_t num_started_ = 0;
-  VictimCounts counts_;
+  KilledClientCounts counts_;
 
   Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -68,4 +68,4 @@ class Victims {
 
 }  // namespace canopy::client
 
-#endif  // CLIENT_LOAD_TRAFFIC_VICTIMS_H_
+#endif  // CLIENT_LOAD_TRAFFIC_KILLED_CLIENTS_H_

@@ -21,7 +21,7 @@ using testing::Answer;
 using testing::FakeModelInfo;
 using testing::FakeRunner;
 
-using Lie = std::function<void(PartOutput*)>;
+using Fault = std::function<void(PartOutput*)>;
 
 ModelInfo EverythingInfo() {
   ModelInfo info = FakeModelInfo();
@@ -30,15 +30,15 @@ ModelInfo EverythingInfo() {
   return info;
 }
 
-// Tells the truth but for what `lie` changes.
-class LyingRunner : public FakeRunner {
+// Tells the truth but for what `fault` changes.
+class FaultyRunner : public FakeRunner {
  public:
-  LyingRunner(const ModelInfo& info, Lie lie) : FakeRunner(info), lie_(std::move(lie)) {}
+  FaultyRunner(const ModelInfo& info, Fault fault) : FakeRunner(info), fault_(std::move(fault)) {}
 
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
     absl::StatusOr<PartOutput> output = FakeRunner::Run(plan, outputs);
     if (output.ok()) {
-      lie_(&*output);
+      fault_(&*output);
     }
     return output;
   }
@@ -48,14 +48,14 @@ class LyingRunner : public FakeRunner {
     if (scores.ok()) {
       PartOutput output;
       output.scores = *std::move(scores);
-      lie_(&output);
+      fault_(&output);
       scores = std::move(output.scores);
     }
     return scores;
   }
 
  private:
-  const Lie lie_;
+  const Fault fault_;
 };
 
 OutputSelection Everything() {
@@ -67,9 +67,10 @@ OutputSelection Everything() {
 }
 
 // Three paths with 1, 2 and 2 tokens of their own.
-absl::StatusOr<ScoreResult> Score(const ModelInfo& info, const OutputSelection& outputs, Lie lie) {
+absl::StatusOr<ScoreResult> Score(const ModelInfo& info, const OutputSelection& outputs,
+                                  Fault fault) {
   std::vector<std::unique_ptr<ModelRunner>> runners;
-  runners.push_back(std::make_unique<LyingRunner>(info, std::move(lie)));
+  runners.push_back(std::make_unique<FaultyRunner>(info, std::move(fault)));
   const auto engine = Engine::Create({}, std::move(runners));
   EXPECT_TRUE(engine.ok()) << engine.status();
   auto batch = std::make_shared<PathBatch>();
@@ -86,14 +87,14 @@ absl::StatusOr<ScoreResult> Score(const ModelInfo& info, const OutputSelection& 
   return answer.Await();
 }
 
-struct LieCase {
+struct FaultCase {
   std::string message;
-  Lie lie;
+  Fault fault;
 };
 
-TEST(LyingRunnerTest, EverySizeIsCheckedAgainstThePlan) {
+TEST(FaultyRunnerTest, EverySizeIsCheckedAgainstThePlan) {
   ASSERT_TRUE(Score(EverythingInfo(), Everything(), [](PartOutput*) {}).ok());
-  const std::vector<LieCase> cases = {
+  const std::vector<FaultCase> cases = {
       {"finite has size 2 instead of 3", [](PartOutput* o) { o->finite.pop_back(); }},
       {"finite has size 0 instead of 3", [](PartOutput* o) { o->finite.clear(); }},
       {"finite has size 4 instead of 3", [](PartOutput* o) { o->finite.push_back(1); }},
@@ -137,15 +138,15 @@ TEST(LyingRunnerTest, EverySizeIsCheckedAgainstThePlan) {
       {"values.values has size 10 instead of 5",
        [](PartOutput* o) { o->values.values.resize(10); }},
   };
-  for (const LieCase& each : cases) {
-    const auto result = Score(EverythingInfo(), Everything(), each.lie);
+  for (const FaultCase& each : cases) {
+    const auto result = Score(EverythingInfo(), Everything(), each.fault);
     EXPECT_EQ(result.status().code(), absl::StatusCode::kInternal) << each.message;
     EXPECT_TRUE(absl::StrContains(result.status().message(), each.message))
         << result.status() << " lacks " << each.message;
   }
 }
 
-TEST(LyingRunnerTest, OutputsThatWereNotAskedForAreRefusedToo) {
+TEST(FaultyRunnerTest, OutputsThatWereNotAskedForAreRefusedToo) {
   const auto result = Score(EverythingInfo(), OutputSelection(), [](PartOutput* o) {
     o->tokens.entries.offsets = {0, 1, 2, 3};
   });
@@ -153,7 +154,7 @@ TEST(LyingRunnerTest, OutputsThatWereNotAskedForAreRefusedToo) {
             absl::InternalError("the runner's tokens.entries has size 4 instead of 0"));
 }
 
-TEST(LyingRunnerTest, TheDecisionHeadIsCheckedAgainstTheRequest) {
+TEST(FaultyRunnerTest, TheDecisionHeadIsCheckedAgainstTheRequest) {
   ModelInfo info = FakeModelInfo();
   info.score_head = ScoreHead::kDecision;
   OutputSelection outputs;
