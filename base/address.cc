@@ -38,7 +38,7 @@ bool IsLoopbackAddress(absl::string_view address) {
   if (parts->host == "localhost" || parts->host == "::1") {
     return true;
   }
-  // 127.0.0.0/8 in its usual form; "127.example.com" is a name like any other.
+  // This accepts 127.0.0.0/8 in its usual notation. "127.example.com" is a host name.
   const std::vector<std::string> numbers = absl::StrSplit(parts->host, '.');
   return numbers.size() == 4 && numbers[0] == "127" &&
          absl::c_all_of(numbers, [](const std::string& text) {

@@ -1,4 +1,4 @@
-// HOST:PORT as flags name it.
+// Parses addresses of the form HOST:PORT, as used in flags.
 #ifndef BASE_ADDRESS_H_
 #define BASE_ADDRESS_H_
 
@@ -11,16 +11,16 @@ namespace canopy {
 
 struct Address {
   std::string host;  // without brackets
-  int port = 0;      // 0 = any free one
+  int port = 0;      // 0 = any free port
 };
 
-// Parts of HOST:PORT or [IPV6]:PORT; nothing when it is neither.
+// Splits HOST:PORT or [IPV6]:PORT. Returns nullopt for any other text.
 std::optional<Address> SplitAddress(absl::string_view address);
 
-// Whether HOST:PORT can be reached from this machine only.
+// Returns true if HOST:PORT can be reached only from this machine.
 bool IsLoopbackAddress(absl::string_view address);
 
-// HOST:PORT with another port.
+// Returns HOST:PORT with another port.
 std::string WithPort(absl::string_view address, int port);
 
 }  // namespace canopy

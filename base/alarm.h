@@ -1,5 +1,5 @@
-// A thread that calls back at an instant that may be moved, on the monotonic clock: jumps of the
-// wall clock neither hasten nor delay it.
+// Calls a function at a time that can be changed. Uses the monotonic clock, so jumps of the wall
+// clock have no effect.
 #ifndef BASE_ALARM_H_
 #define BASE_ALARM_H_
 
@@ -11,30 +11,31 @@
 
 namespace canopy {
 
-// Thread-safe. The destructor waits for a call in progress; there is none afterwards.
+// Thread-safe. The destructor waits for a call in progress; there are no calls afterwards.
 class Alarm {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // `ring` is called on a thread of its own; it may call SetAt.
+  // Calls `ring` on the alarm's own thread. `ring` may call SetAt.
   explicit Alarm(std::function<void()> ring);
   ~Alarm();
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
 
-  // Rings once at `at`, in place of what was set before; max = not at all.
+  // Makes the alarm ring once at `at` and cancels the time set before. TimePoint::max() means
+  // never.
   void SetAt(TimePoint at);
 
  private:
   void Loop();
 
   const std::function<void()> ring_;
-  // Not absl's: its timed waits follow the wall clock.
+  // The standard library's types are used because timed waits of absl use the wall clock.
   std::mutex mutex_;
   std::condition_variable changed_;
   TimePoint at_ = TimePoint::max();
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses everything above
+  std::thread thread_;  // last member, because the thread uses all others
 };
 
 }  // namespace canopy

@@ -1,5 +1,5 @@
-// Integer products and sums that report overflow: sizes from the network are multiplied before they
-// are compared with limits.
+// Integer arithmetic that reports overflow. Sizes from the network are multiplied before they are
+// compared with limits.
 #ifndef BASE_CHECKED_MATH_H_
 #define BASE_CHECKED_MATH_H_
 
@@ -9,7 +9,7 @@
 
 namespace canopy {
 
-// a * b, or nothing when it does not fit.
+// Returns a * b, or nullopt if the product overflows.
 inline std::optional<int64_t> CheckedMultiply(int64_t a, int64_t b) {
   int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) {
@@ -18,7 +18,7 @@ inline std::optional<int64_t> CheckedMultiply(int64_t a, int64_t b) {
   return product;
 }
 
-// a + b, or nothing when it does not fit.
+// Returns a + b, or nullopt if the sum overflows.
 inline std::optional<int64_t> CheckedAdd(int64_t a, int64_t b) {
   int64_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) {
@@ -27,12 +27,13 @@ inline std::optional<int64_t> CheckedAdd(int64_t a, int64_t b) {
   return sum;
 }
 
-// a * b for non-negative factors, stopping at the largest int64: for counts that are only compared.
+// Returns a * b for non-negative factors, clamped to the largest int64. Use it for counts that are
+// only compared with limits.
 inline int64_t SaturatingMultiply(int64_t a, int64_t b) {
   return CheckedMultiply(a, b).value_or(std::numeric_limits<int64_t>::max());
 }
 
-// Likewise a + b, both non-negative.
+// Returns a + b for non-negative numbers, clamped to the largest int64.
 inline int64_t SaturatingAdd(int64_t a, int64_t b) {
   return CheckedAdd(a, b).value_or(std::numeric_limits<int64_t>::max());
 }

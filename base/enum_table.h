@@ -1,5 +1,5 @@
-// Tables with one row for each value of an enum. They are the one place of the values' names, from
-// which flags, labels and lists are made.
+// Tables with one row for each value of an enum. A table is the only place that has the names of
+// the values; flags, labels and lists are derived from it.
 #ifndef BASE_ENUM_TABLE_H_
 #define BASE_ENUM_TABLE_H_
 
@@ -9,15 +9,15 @@
 
 namespace canopy {
 
-// The row of a value that has nothing but a name. Other rows have these members and more.
+// A row of a table that has only names. Rows of other tables have these members and more.
 template <typename Enum>
 struct NamedValue {
   Enum value;
   absl::string_view name;
 };
 
-// Returns whether there is a row for each value from 0 to `last`, in this order. To be asserted of
-// each table when it is compiled.
+// Returns true if there is a row for each value from 0 to `last`, in this order. Use it in a
+// static_assert for each table.
 template <typename Row, size_t N, typename Enum>
 constexpr bool IsEnumTable(const Row (&rows)[N], Enum last) {
   for (size_t i = 0; i < N; ++i) {
@@ -34,7 +34,7 @@ constexpr const Row& RowOf(const Row (&rows)[N], Enum value) {
   return rows[static_cast<size_t>(value)];
 }
 
-// Returns "unknown" for a number that the enum does not have.
+// Returns "unknown" for a number that is not a value of the enum.
 template <typename Row, size_t N, typename Enum>
 constexpr absl::string_view NameOf(const Row (&rows)[N], Enum value) {
   return static_cast<size_t>(value) < N ? RowOf(rows, value).name : "unknown";

@@ -1,5 +1,5 @@
-// The reasons of errors that programs are to tell apart: their names on the wire, in metrics, in
-// logs and in docs/OPERATING.md, and the code that each comes with.
+// The reasons of errors that programs can distinguish: their names on the wire, in metrics, in logs
+// and in docs/OPERATING.md, and the status code of each.
 #ifndef BASE_ERROR_REASONS_H_
 #define BASE_ERROR_REASONS_H_
 
@@ -10,7 +10,7 @@
 namespace canopy {
 
 enum class ErrorReason {
-  // Reasons that lie in the request: this server cannot answer it as it is.
+  // These reasons are about the request: this server cannot answer it in this form.
   kBackendUnavailable,
   kPolicyUnavailable,
   kModelVersionUnavailable,
@@ -18,7 +18,7 @@ enum class ErrorReason {
   kPathTooLargeForDevice,
   kQuestionTooLargeForDevice,
   kNoMemoryForWeights,
-  // Reasons that lie in the load: a later try may succeed.
+  // These reasons are about the load: a retry may succeed.
   kQueueFull,
   kQueueTokensFull,
   kDeadlineTooShort,
@@ -26,7 +26,7 @@ enum class ErrorReason {
   kExplainBusy,
   kLoadBusy,
   kMemoryFull,
-  // Reasons that lie in the server.
+  // These reasons are about the state of the server.
   kLoading,
   kDraining,
   kDeviceLost,

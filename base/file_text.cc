@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kChunkBytes = 16 << 10;
 
-// `error` is errno of the failed call; 0 = unknown.
+// `error` is the errno of the failed call; 0 = unknown.
 absl::Status CannotRead(const std::string& path, int error) {
   return absl::InvalidArgumentError(absl::StrCat(
       "cannot read '", path, "'", error == 0 ? "" : absl::StrCat(": ", std::strerror(error))));
@@ -22,7 +22,7 @@ absl::Status CannotRead(const std::string& path, int error) {
 }  // namespace
 
 absl::Status OpenForReading(const std::string& path, std::ifstream* file) {
-  // A folder can be opened, and reads as an empty file.
+  // Opening a folder succeeds, and its contents would look empty.
   struct stat info {};
   if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(
@@ -41,7 +41,7 @@ absl::StatusOr<std::string> ReadFileText(const std::string& path) {
   std::string text;
   char chunk[kChunkBytes];
   errno = 0;
-  // Unlike istreambuf_iterator, read() reports a failing disk through the stream's state.
+  // Unlike istreambuf_iterator, read() reports disk errors in the state of the stream.
   while (file.read(chunk, sizeof(chunk)) || file.gcount() > 0) {
     text.append(chunk, static_cast<size_t>(file.gcount()));
   }

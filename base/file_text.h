@@ -1,4 +1,4 @@
-// Reads files, with errors that say why: what the system said, and what to do about it.
+// Reads files that a user names. Errors give the system's reason and what to do about it.
 #ifndef BASE_FILE_TEXT_H_
 #define BASE_FILE_TEXT_H_
 
@@ -10,11 +10,11 @@
 
 namespace canopy {
 
-// Opens a file for reading. INVALID_ARGUMENT: `cannot read 'x': No such file or directory`; for a
-// folder, that it is one.
+// Opens a file for reading. Returns INVALID_ARGUMENT with a text such as `cannot read 'x': No such
+// file or directory`. For a folder the text says that it is a folder.
 absl::Status OpenForReading(const std::string& path, std::ifstream* file);
 
-// Reads a file. Errors as above.
+// Reads a file. Returns the errors of OpenForReading.
 absl::StatusOr<std::string> ReadFileText(const std::string& path);
 
 }  // namespace canopy

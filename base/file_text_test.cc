@@ -27,7 +27,7 @@ TEST(FileTextTest, ReadsManyChunks) {
   }
 }
 
-// Nothing is mapped at address 0, so that reading it fails as a failing disk does.
+// Nothing is mapped at address 0, so this read fails like a read from a failing disk.
 TEST(FileTextTest, AReadErrorIsAStatus) {
   EXPECT_EQ(ReadFileText("/proc/self/mem").status().message(),
             "cannot read '/proc/self/mem': Input/output error");

@@ -12,7 +12,7 @@
 namespace canopy {
 namespace {
 
-// The number of letters to insert, remove or change that make `a` of `b`.
+// Returns the number of letters to insert, remove or change to turn `b` into `a`.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -32,7 +32,7 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 std::string NearestName(absl::string_view name, absl::Span<const absl::string_view> names) {
   const std::string meant = absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"-", "_"}}));
   std::string nearest;
-  // About a third of the letters may be wrong.
+  // About a third of the letters may differ.
   size_t least = std::min<size_t>((meant.size() + 1) / 3, 3) + 1;
   for (const absl::string_view each : names) {
     if (const size_t distance = EditDistance(meant, each); distance < least) {

@@ -1,4 +1,4 @@
-// The parts that the programs' flag parsers have in common.
+// Helpers that the flag parsers of all programs share.
 #ifndef BASE_FLAG_TEXT_H_
 #define BASE_FLAG_TEXT_H_
 
@@ -9,11 +9,11 @@
 
 namespace canopy {
 
-// Returns which of `names` was probably meant by `name`, the first of several; '' if none is near.
-// Dashes stand for underscores, and capitals for small letters.
+// Returns the name in `names` that is most similar to `name`, the first of several equally similar
+// ones, or "" if none is similar. Treats dashes as underscores and ignores case.
 std::string NearestName(absl::string_view name, absl::Span<const absl::string_view> names);
 
-// Returns "; did you mean --NAME?" for the nearest name, or ''.
+// Returns "; did you mean --NAME?" for the most similar name, or "".
 std::string DidYouMean(absl::string_view name, absl::Span<const absl::string_view> names);
 
 }  // namespace canopy

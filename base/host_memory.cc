@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr int64_t kBytesPerKilobyte = 1024;
 
-// What the machine has for everybody.
+// Returns the bytes that are available to all processes of the machine.
 int64_t MachineBytes(const std::string& root) {
   std::ifstream file(root + "/proc/meminfo");
   for (std::string line; std::getline(file, line);) {

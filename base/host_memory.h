@@ -1,4 +1,4 @@
-// How much memory this process can still take before the kernel ends it.
+// Finds out how much more memory this process can use before the kernel kills it.
 #ifndef BASE_HOST_MEMORY_H_
 #define BASE_HOST_MEMORY_H_
 
@@ -7,9 +7,9 @@
 
 namespace canopy {
 
-// Bytes: the least of the machine's MemAvailable and what the limits of this process's control
-// groups (version 1 or 2) leave, page cache counted as free. The largest int64_t where nothing says
-// so. `root` stands before /proc and /sys; tests put a folder there.
+// Returns the smaller of the machine's MemAvailable and the bytes left under the limits of this
+// process's control groups (version 1 or 2); page cache counts as free. Returns the largest int64_t
+// if neither can be read. `root` is a prefix of /proc and /sys for tests.
 int64_t AvailableHostBytes(const std::string& root = "");
 
 }  // namespace canopy

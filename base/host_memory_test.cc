@@ -10,7 +10,7 @@
 namespace canopy {
 namespace {
 
-// A folder that stands for the root of a machine.
+// Uses a temporary folder as the root of the file system.
 class HostMemoryTest : public ::testing::Test {
  protected:
   HostMemoryTest() : root_(::testing::TempDir() + "/host_memory_XXXXXX") {

@@ -33,8 +33,8 @@ void AppendEscaped(uint32_t code_point, std::string* text) {
   }
 }
 
-// A JSON string in printable ASCII: whatever the bytes are, the line is valid and shows nothing
-// that could change how a terminal displays it.
+// Returns a JSON string in printable ASCII. For any bytes, the line is valid JSON and cannot change
+// how a terminal displays it.
 std::string JsonQuoted(absl::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
@@ -53,7 +53,7 @@ std::string JsonQuoted(absl::string_view text) {
   return quoted;
 }
 
-// Quotes only where a reader or a splitting tool would stumble.
+// Quotes the value only if spaces, quotes or other characters would make the line ambiguous.
 std::string TextValue(absl::string_view text) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -64,11 +64,11 @@ std::string TextValue(absl::string_view text) {
   return text.empty() ? "\"\"" : std::string(text);
 }
 
-// How many lines of each event this second has seen. Thread-safe.
+// Counts the lines of each event in the current second. Thread-safe.
 class LineBudgets {
  public:
-  // Lines of this event that were left out since the last one that was written; none = leave this
-  // one out too.
+  // Counts a line of this event. Returns nullopt if it must be left out; otherwise returns the
+  // number of lines that were left out since the last written line.
   std::optional<int64_t> Take(absl::string_view event) ABSL_LOCKS_EXCLUDED(mutex_) {
     const int32_t limit = g_lines_per_second.load(std::memory_order_relaxed);
     const auto now = std::chrono::steady_clock::now();
@@ -99,7 +99,7 @@ class LineBudgets {
 };
 
 bool Write(absl::string_view severity, absl::string_view event, absl::Span<const LogField> fields) {
-  // Never destroyed: other threads may log while the process ends.
+  // The object is never destroyed, because other threads may log while the process exits.
   static auto* const budgets = new LineBudgets();
   const std::optional<int64_t> left_out = budgets->Take(event);
   if (!left_out.has_value()) {
@@ -118,7 +118,7 @@ bool Write(absl::string_view severity, absl::string_view event, absl::Span<const
   const std::string line = format == LogFormat::kJson
                                ? absl::StrCat("{\"time\":\"", time, "\",", body.substr(1), "\n")
                                : absl::StrCat(time, " ", body, "\n");
-  // One call, so that lines of several threads do not mix.
+  // A single call writes the line, so that lines of several threads do not mix.
   std::fwrite(line.data(), 1, line.size(), stderr);
   return true;
 }
@@ -127,7 +127,7 @@ bool Write(absl::string_view severity, absl::string_view event, absl::Span<const
 
 LogField::LogField(absl::string_view key, double value)
     : key_(key), value_(absl::StrFormat("%.6g", value)) {
-  // JSON has no number for these.
+  // JSON has no representation of nan and inf as numbers.
   quoted_ = value_.find_first_of("ni") != std::string::npos;
 }
 

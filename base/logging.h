@@ -1,11 +1,11 @@
-// One structured line an event on stderr: text for people or JSON for collectors.
+// Writes one structured line per event to stderr, as text for people or as JSON for log collectors.
 //
 //   LogWarning("route_fallback", {{"reason", "mask_budget"}, {"mask_bytes", 70'000'000}});
 //
-// Values never hold tokens, prompts or other contents of a request; the few texts that a client may
-// choose, such as its request_id, are escaped like any other. At most so many lines of an event are
-// written in a second (LogOptions); the next one that is says as `left_out` how many were not.
-// Thread-safe.
+// Values must not contain tokens, prompts or other contents of a request. Texts that a client can
+// choose, such as its request_id, are escaped like any other text. The number of lines per event
+// and second is limited (LogOptions); after lines were left out, the next line has their number in
+// its field `left_out`. Thread-safe.
 #ifndef BASE_LOGGING_H_
 #define BASE_LOGGING_H_
 
@@ -22,7 +22,7 @@ namespace canopy {
 
 enum class LogFormat { kText, kJson };
 
-// One key with its value, rendered when the line is.
+// A key and its value, converted to text by the constructor.
 class LogField {
  public:
   LogField(absl::string_view key, absl::string_view value)
@@ -47,33 +47,33 @@ class LogField {
 
 struct LogOptions {
   LogFormat format = LogFormat::kText;
-  int32_t lines_per_second = 50;  // of one event, >= 0; 0 = no limit
+  int32_t lines_per_second = 50;  // limit per event, >= 0; 0 = no limit
 };
 
-// Process-wide; to be called at start-up, before other threads log.
+// Sets process-wide options. Call it at start-up, before other threads log.
 void SetLogOptions(const LogOptions& options);
-// Lines that the limit left out since the start.
+// Returns the number of lines that the limit left out since the start of the process.
 int64_t LogLinesLeftOut();
 
-// The longest part of a text from outside this process that a line shows: ids of clients, names of
-// folders that they ask for, gRPC's complaints about their bytes.
+// The maximum length of a text from outside this process in a log line, such as ids of clients,
+// names of requested folders, and gRPC's error messages about their bytes.
 inline constexpr size_t kMaxForeignTextBytes = 128;
 
-// Returns `text`, or its first `max_bytes` bytes and "..." if it is longer. The logger escapes what
-// is left.
+// Returns `text`, or its first `max_bytes` bytes and "..." if it is longer. The result is not
+// escaped; the logger does that.
 std::string BoundedForLog(absl::string_view text, size_t max_bytes = kMaxForeignTextBytes);
 
-// Writing blocks while whoever reads stderr does not: never call these with a mutex held that
-// requests need. Returns whether the line was written.
+// Write a log line, and return true if it was written. Writing blocks while the reader of stderr is
+// slow, so never call these while holding a mutex that requests need.
 bool LogInfo(absl::string_view event, absl::Span<const LogField> fields = {});
 bool LogWarning(absl::string_view event, absl::Span<const LogField> fields = {});
 bool LogError(absl::string_view event, absl::Span<const LogField> fields = {});
-// So that fields may stand in braces.
+// Overloads that accept fields in braces.
 bool LogInfo(absl::string_view event, std::initializer_list<LogField> fields);
 bool LogWarning(absl::string_view event, std::initializer_list<LogField> fields);
 bool LogError(absl::string_view event, std::initializer_list<LogField> fields);
 
-// The line that would be written, without its time stamp and newline; for tests.
+// Returns the line that would be written, without its time stamp and newline, for tests.
 std::string FormatLogLine(LogFormat format, absl::string_view severity, absl::string_view event,
                           absl::Span<const LogField> fields);
 

@@ -14,7 +14,7 @@
 namespace canopy {
 namespace {
 
-// v1 writes "no limit" as the largest multiple of a page.
+// cgroup v1 represents "no limit" by the largest multiple of the page size.
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 
 std::string ReadFile(const std::string& path) {
@@ -24,13 +24,13 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-// The number in a file; 0 for none, "max", or what v1 writes for it.
+// Returns the number in a file, or 0 if there is none, if it is "max", or if it is v1's "no limit".
 int64_t ReadNumber(const std::string& path) {
   int64_t number = 0;
   return absl::SimpleAtoi(ReadFile(path), &number) && number < kNoLimit ? number : 0;
 }
 
-// The value of `name` in lines of a name and a value.
+// Returns the value of `name` in text whose lines are a name and a value.
 int64_t StatValue(absl::string_view stat, absl::string_view name) {
   for (const absl::string_view line : absl::StrSplit(stat, '\n')) {
     int64_t value = 0;
@@ -45,7 +45,7 @@ int64_t StatValue(absl::string_view stat, absl::string_view name) {
 }  // namespace
 
 GroupMemory::GroupMemory(const std::string& root) {
-  // Lines as `4:memory:/pod/container`; v2's is `0::/pod/container`.
+  // Lines have the form `4:memory:/pod/container`, and `0::/pod/container` in v2.
   for (const absl::string_view line :
        absl::StrSplit(ReadFile(absl::StrCat(root, "/proc/self/cgroup")), '\n')) {
     const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
@@ -64,8 +64,8 @@ GroupMemory::GroupMemory(const std::string& root) {
   }
 }
 
-// A container may see its own group as the mount's root under a path that is the host's: groups
-// that are not there are passed over.
+// In a container, the mount's root may be its own group although /proc gives the path on the host.
+// Groups whose files do not exist are therefore skipped.
 void GroupMemory::AddGroups(const std::string& mount, const std::string& path, bool is_v2) {
   std::string below = path == "/" ? "" : path;
   while (true) {
@@ -86,7 +86,7 @@ void GroupMemory::AddGroups(const std::string& mount, const std::string& path, b
 MemoryUse GroupMemory::Read() const {
   MemoryUse tightest;
   for (const Group& group : groups_) {
-    // Limits may be changed while the process runs.
+    // The limit is read each time, because it may change while the process runs.
     const int64_t limit = ReadNumber(group.limit_file);
     if (limit == 0) {
       continue;

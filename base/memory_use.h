@@ -1,4 +1,4 @@
-// How much memory this process may use, and does: what its control group says, v2 or v1.
+// Reads how much memory this process uses and may use, from its control group (v1 or v2).
 #ifndef BASE_MEMORY_USE_H_
 #define BASE_MEMORY_USE_H_
 
@@ -11,18 +11,19 @@ namespace canopy {
 
 struct MemoryUse {
   int64_t used_bytes = 0;
-  int64_t limit_bytes = 0;  // 0 = none
+  int64_t limit_bytes = 0;  // 0 = no limit
 };
 
-// The limits that the kernel holds this process to. Thread-compatible; Read is thread-safe.
+// The memory limits that the kernel enforces for this process. Thread-compatible; Read is
+// thread-safe.
 class GroupMemory {
  public:
-  // Looks for the files of the process's memory group and of those above it. `root` stands before
-  // /proc and /sys, for tests.
+  // Finds the files of the process's memory group and of its parent groups. `root` is a prefix of
+  // /proc and /sys for tests.
   explicit GroupMemory(const std::string& root = "");
 
-  // Of the group with the least room left; file pages that the kernel would drop before it runs out
-  // are not counted as used. Without a limit all zero.
+  // Returns the use and limit of the group with the least memory left. File pages that the kernel
+  // would drop first are not counted as used. Returns zeros if there is no limit.
   MemoryUse Read() const;
 
  private:
@@ -30,19 +31,20 @@ class GroupMemory {
     std::string limit_file;
     std::string usage_file;
     std::string stat_file;
-    std::string dropped_prefix;  // of the stat's names that cover the groups below, too
+    std::string dropped_prefix;  // prefix of names in the stat file that include child groups
   };
 
   void AddGroups(const std::string& mount, const std::string& path, bool is_v2);
 
-  std::vector<Group> groups_;  // of which a limit could be read
+  std::vector<Group> groups_;  // groups whose limit file exists
 };
 
-// Bytes of this process in memory; 0 when /proc does not say.
+// Returns the bytes of this process in physical memory, or 0 if /proc cannot be read.
 int64_t ResidentBytes();
 
-// Returns what reads the memory use of this process: of the process alone with a limit of
-// `limit_bytes`, or of its control group if that is 0.
+// Returns a function that reads the memory use of this process. With `limit_bytes` above 0 it
+// returns the use of the process alone and this limit; with 0 it returns those of its control
+// group.
 std::function<MemoryUse()> MemoryReader(int64_t limit_bytes);
 
 }  // namespace canopy

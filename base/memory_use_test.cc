@@ -9,7 +9,7 @@
 namespace canopy {
 namespace {
 
-// A folder that stands for the root of the file system.
+// Uses a temporary folder as the root of the file system.
 class MemoryUseTest : public ::testing::Test {
  protected:
   void Write(const std::string& path, const std::string& text) const {
@@ -60,7 +60,7 @@ TEST_F(MemoryUseTest, ReadsTheFirstVersion) {
   ExpectUse(850, 1'000);
 }
 
-// What v1 writes for "no limit" is a number too.
+// cgroup v1 represents "no limit" by a large number.
 TEST_F(MemoryUseTest, AGroupOfTheFirstVersionMayHaveNoLimit) {
   Write("/proc/self/cgroup", "4:memory:/free\n");
   for (const char* group : {"free/", ""}) {

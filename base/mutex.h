@@ -1,10 +1,11 @@
-// The mutex, condition, notification and counter that all threads of this repository meet on.
+// The mutex, condition variable, notification and counter that all code of this repository uses.
 //
-// They are abseil's, except under ThreadSanitizer. It cannot see the locks inside Debian's abseil,
-// which is not instrumented, and would report every access under an absl::Mutex as a race. There
-// they are built on the standard library's locks, which it sees.
+// They are abseil's types, except under ThreadSanitizer. Debian's abseil is not instrumented, so
+// ThreadSanitizer cannot see its locks and would report every access under an absl::Mutex as a
+// race. There the types are built on the standard library's locks, which ThreadSanitizer sees.
 //
-// HandOver and TakeOver tell ThreadSanitizer of an order that comes from a library it cannot see.
+// HandOver and TakeOver tell ThreadSanitizer about an order that an uninstrumented library
+// guarantees.
 #ifndef BASE_MUTEX_H_
 #define BASE_MUTEX_H_
 
@@ -26,8 +27,9 @@ using Notification = absl::Notification;
 inline void HandOver(const void* /*object*/) {}
 inline void TakeOver(const void* /*object*/) {}
 
-// Debian's abseil looks for deadlocks at each lock, those of gRPC included, in one graph under one
-// lock. Call this once at the start of a program that answers or sends many requests.
+// Turns off abseil's deadlock detection. Debian's abseil updates one global graph under one lock at
+// each lock operation, including those of gRPC. Call this once at the start of a program that
+// handles many requests.
 inline void DisableDeadlockDetection() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 }
@@ -52,13 +54,14 @@ extern "C" void __tsan_release(void* object);
 
 namespace canopy {
 
-// All that this thread did happens before what another thread does after TakeOver(object).
+// Everything that this thread did before HandOver(object) happens before everything that another
+// thread does after TakeOver(object).
 inline void HandOver(const void* object) { __tsan_release(const_cast<void*>(object)); }
 inline void TakeOver(const void* object) { __tsan_acquire(const_cast<void*>(object)); }
 
 inline void DisableDeadlockDetection() {}
 
-// A condition is evaluated by the waiting thread, with the mutex held.
+// The waiting thread evaluates the condition while it holds the mutex.
 class Condition {
  public:
   template <typename T>
@@ -80,7 +83,8 @@ class Condition {
   std::function<bool()> holds_;
 };
 
-// Each Unlock wakes all waiting threads, which is correct but slow.
+// Each Unlock wakes all waiting threads. This is correct but slow, and used only under
+// ThreadSanitizer.
 class ABSL_LOCKABLE Mutex {
  public:
   Mutex() = default;
@@ -124,12 +128,13 @@ class ABSL_LOCKABLE Mutex {
   std::condition_variable changed_;
 };
 
-// Waits on the mutex itself, whose every Unlock wakes it: callers have to expect that in any case.
+// Waits on the mutex itself, so every Unlock wakes the waiting thread. Callers of a CondVar must
+// expect such spurious wake-ups anyway.
 class CondVar {
  public:
   void SignalAll() {}
 
-  // Returns whether the time ran out.
+  // Returns true if the wait timed out.
   bool WaitWithTimeout(Mutex* mutex, absl::Duration timeout) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
     mutex->changed_.notify_all();
@@ -176,7 +181,7 @@ class BlockingCounter {
  public:
   explicit BlockingCounter(int initial_count) : count_(initial_count) {}
 
-  // Returns whether this was the last one.
+  // Returns true if this call decremented the counter to 0.
   bool DecrementCount() {
     MutexLock lock(&mutex_);
     return --count_ == 0;

@@ -47,7 +47,6 @@ TEST_F(OutputFileTest, WhatCannotBeWrittenIsNamedAndNothingIsLeft) {
   EXPECT_TRUE(Names().empty());
 }
 
-// As on a full disk: a part is written, and then no more.
 TEST_F(OutputFileTest, WhatCannotBeWrittenIsKnownBeforeThereIsATextAndNothingIsMade) {
   EXPECT_TRUE(CheckOutputFile(Join("report")).ok());
   EXPECT_TRUE(CheckOutputFile("/dev/stdout").ok());
@@ -57,6 +56,7 @@ TEST_F(OutputFileTest, WhatCannotBeWrittenIsKnownBeforeThereIsATextAndNothingIsM
   EXPECT_TRUE(Names().empty());
 }
 
+// A limit on the file size acts like a full disk: a part is written, then writing fails.
 TEST_F(OutputFileTest, AFullDiskLeavesTheOldReportAndNoPart) {
   const std::string path = Join("report");
   ASSERT_TRUE(WriteOutputFile(path, "old").ok());
@@ -106,7 +106,7 @@ TEST_F(OutputFileTest, AWritableFileInAFolderWithoutWritePermissionIsWritten) {
   ASSERT_EQ(chmod(folder_.c_str(), 0555), 0);
   const pid_t child = fork();
   if (child == 0) {
-    // Without capabilities the permissions bind root too.
+    // The child drops its capabilities, so that permissions apply even to root.
     __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct none[2] = {};
     const bool is_bound = syscall(SYS_capset, &header, none) == 0;
@@ -121,7 +121,7 @@ TEST_F(OutputFileTest, AWritableFileInAFolderWithoutWritePermissionIsWritten) {
   EXPECT_THAT(Names(), ElementsAre("report"));
 }
 
-// As `docker run --volume=FILE:FILE` does.
+// The mount is like that of `docker run --volume=FILE:FILE`.
 TEST_F(OutputFileTest, ABindMountedFileIsWritten) {
   constexpr int kCannotMount = 77;
   const std::string path = Join("report");

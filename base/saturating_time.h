@@ -1,9 +1,9 @@
-// Arithmetic on time points of the monotonic clock that stops at the ends of the clock's range.
+// Saturating arithmetic on time points of any standard clock.
 //
-// std::chrono counts nanoseconds in an int64, which spans 292 years each way. Adding a longer
-// duration to "now" overflows and gives an instant in the past, so that whatever waits for it ends
-// at once. Every place that adds a duration which somebody else chose uses these functions.
-// absl::Duration and absl::Time saturate by themselves.
+// std::chrono counts nanoseconds in an int64, which spans 292 years in each direction. Adding a
+// longer duration to "now" overflows and gives a time in the past, so a wait for it would end at
+// once. Code that adds a duration from a user or client must use these functions. absl::Duration
+// and absl::Time saturate by themselves.
 #ifndef BASE_SATURATING_TIME_H_
 #define BASE_SATURATING_TIME_H_
 
@@ -13,8 +13,8 @@
 
 namespace canopy {
 
-// Returns `at` moved by `duration`, limited to the range of the clock. TimePoint::max() stands for
-// "never": it is returned unchanged, and is the result of any sum that is too large.
+// Returns `at` + `duration`, clamped to the range of the clock. TimePoint::max() means "never": it
+// is returned unchanged, and is the result of any sum that is too large.
 template <typename Clock>
 std::chrono::time_point<Clock> SaturatingAdd(std::chrono::time_point<Clock> at,
                                              absl::Duration duration) {

@@ -8,7 +8,7 @@ namespace canopy {
 
 // The HOST:PORT at which a server listens and a client connects.
 inline constexpr char kDefaultAddress[] = "127.0.0.1:50051";
-// The most bytes of one request message.
+// The maximum size of a request message, in bytes.
 inline constexpr int64_t kDefaultMaxRequestBytes = int64_t{64} << 20;
 
 }  // namespace canopy

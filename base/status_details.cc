@@ -13,8 +13,8 @@ namespace {
 constexpr char kRetryAfterKey[] = "canopy/retry_after_ms";
 constexpr char kReasonKey[] = "canopy/reason";
 
-// google.protobuf.Duration carries the delay on the wire and holds 10,000 years at most. A client
-// that is told to wait for a day has understood.
+// google.protobuf.Duration carries the delay on the wire and is limited to 10,000 years. Delays of
+// more than a day would not be more useful to clients.
 constexpr absl::Duration kLongestRetryDelay = absl::Hours(24);
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Facts that travel with an error beside its text: when to retry, and which of our reasons it is.
+// Additional information in an error status: the retry delay and one of our error reasons.
 //
-// The server turns them into google.rpc.RetryInfo and google.rpc.ErrorInfo; core knows no protobuf.
+// The server converts it to google.rpc.RetryInfo and google.rpc.ErrorInfo; core does not use
+// protobuf.
 #ifndef BASE_STATUS_DETAILS_H_
 #define BASE_STATUS_DETAILS_H_
 
@@ -14,17 +15,17 @@
 
 namespace canopy {
 
-// The same error, marked as one that a client may repeat after `delay`. Whole milliseconds,
-// limited to 0 .. 24 hours.
+// Returns `status` with a hint that clients may retry after `delay`. The delay is cut to whole
+// milliseconds and clamped to 0 .. 24 hours.
 absl::Status WithRetryAfter(absl::Status status, absl::Duration delay);
-// The delay that WithRetryAfter set, if it did.
+// Returns the delay set by WithRetryAfter, or nullopt if there is none.
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
-// Returns an error with the code of `reason`.
+// Returns an error with `reason`, its status code and `text`.
 absl::Status ErrorFor(ErrorReason reason, absl::string_view text);
-// Returns the same error, whose code should be that of `reason`, with the reason.
+// Returns `status` with `reason`. The code of `status` should be that of `reason`.
 absl::Status WithErrorReason(absl::Status status, ErrorReason reason);
-// Returns the name of the reason of `status`, such as "QUEUE_FULL", or an empty string.
+// Returns the name of the reason of `status`, such as "QUEUE_FULL", or "" if it has none.
 std::string ErrorReasonName(const absl::Status& status);
 
 }  // namespace canopy

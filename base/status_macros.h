@@ -1,4 +1,4 @@
-// Early return of absl::Status, as in absl's own status macros elsewhere.
+// Macros for early return of an absl::Status, similar to those in other projects that use abseil.
 #ifndef BASE_STATUS_MACROS_H_
 #define BASE_STATUS_MACROS_H_
 
@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Returns from the enclosing function when `expression` is not OK.
+// Returns from the enclosing function if `expression` is not OK.
 #define CANOPY_RETURN_IF_ERROR(expression)                                  \
   do {                                                                      \
     if (absl::Status canopy_status_ = (expression); !canopy_status_.ok()) { \
@@ -15,12 +15,13 @@
     }                                                                       \
   } while (false)
 
-// A target that may declare a variable cannot stand in parentheses.
+// `target` is not in parentheses, because it may declare a variable.
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define CANOPY_CONCAT_INNER_(a, b) a##b
 #define CANOPY_CONCAT_(a, b) CANOPY_CONCAT_INNER_(a, b)
 
-// Assigns the value of a StatusOr to `target` (which may declare it) or returns its status.
+// Assigns the value of a StatusOr to `target` (which may declare a variable), or returns its
+// status.
 #define CANOPY_ASSIGN_OR_RETURN(target, expression) \
   CANOPY_ASSIGN_OR_RETURN_IMPL_(CANOPY_CONCAT_(canopy_status_or_, __LINE__), target, expression)
 

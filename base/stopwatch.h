@@ -1,4 +1,4 @@
-// Elapsed time on the monotonic clock: wall-clock jumps never show in a measured stage.
+// Measures elapsed time on the monotonic clock, so jumps of the wall clock have no effect.
 #ifndef BASE_STOPWATCH_H_
 #define BASE_STOPWATCH_H_
 
@@ -6,7 +6,7 @@
 
 namespace canopy {
 
-// Starts when made. Thread-compatible.
+// The constructor starts the stopwatch. Thread-compatible.
 class Stopwatch {
  public:
   Stopwatch() : start_(std::chrono::steady_clock::now()) {}

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxDescriptionCharacters = 100;
 
-// Builds the document from parser events. A handler that returns false stops the parser.
+// Builds the document from parser events. The parser stops when a handler returns false.
 class StrictBuilder : public nlohmann::json_sax<json> {
  public:
   explicit StrictBuilder(const JsonLimits& limits) : limits_(limits) {}
@@ -62,8 +62,9 @@ class StrictBuilder : public nlohmann::json_sax<json> {
     return false;
   }
 
-  // Stores `value` at the current place; null after an error. Addresses of open containers stay
-  // valid: nothing is added to a container while one of its members is open.
+  // Stores `value` at the current position; returns null after an error. Pointers to open
+  // containers stay valid, because nothing is added to a container while one of its members is
+  // open.
   json* Add(json value) {
     if (++num_values_ > limits_.max_values) {
       Fail(absl::StrCat("more than ", limits_.max_values, " JSON values"));
@@ -113,12 +114,12 @@ absl::StatusOr<json> ParseStrictJson(absl::string_view text, const JsonLimits& l
     return absl::InvalidArgumentError(
         absl::StrCat("JSON of ", text.size(), " bytes exceeds ", limits.max_bytes));
   }
-  // The parser would take a NUL byte for the end and ignore the rest.
+  // The parser would treat a NUL byte as the end and ignore the rest.
   if (const size_t nul = text.find('\0'); nul != absl::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat("not JSON at byte ", nul));
   }
   StrictBuilder builder(limits);
-  // The parser reports every error through the builder, which keeps the first.
+  // The parser reports every error to the builder, which keeps the first one.
   static_cast<void>(json::sax_parse(text.begin(), text.end(), &builder));
   return std::move(builder).Finish();
 }

@@ -17,7 +17,8 @@ Utf8Character FirstUtf8Character(absl::string_view text) {
     return {kReplacementCharacter, 1, false};
   }
   const size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  // Narrower for the second byte: no overlong forms, no surrogates, nothing above U+10FFFF.
+  // The range of the second byte is narrower, to exclude overlong forms, surrogates and code points
+  // above U+10FFFF.
   uint32_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
   uint32_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
   uint32_t code_point = first & (0xffU >> (length + 1));

@@ -1,4 +1,4 @@
-// The one decoder of UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
+// Decodes UTF-8. Overlong forms, surrogates and code points above U+10FFFF are invalid.
 #ifndef BASE_UTF8_H_
 #define BASE_UTF8_H_
 
@@ -9,24 +9,25 @@
 
 namespace canopy {
 
-// The replacement for bytes that are not UTF-8.
+// The replacement character for invalid bytes.
 inline constexpr uint32_t kReplacementCharacter = 0xfffd;
 
 struct Utf8Character {
   uint32_t code_point = kReplacementCharacter;
-  // If the bytes are not UTF-8, this counts the longest beginning of a character, at least one
-  // byte, as Unicode recommends to replace them.
+  // The number of bytes of the character. For invalid bytes, this is the length of the longest
+  // valid beginning of a character, at least one byte, which Unicode recommends to replace as a
+  // whole.
   size_t num_bytes = 1;
   bool is_valid = false;
 };
 
-// Returns the first character of `text`, which is not empty.
+// Returns the first character of `text`. Precondition: `text` is not empty.
 Utf8Character FirstUtf8Character(absl::string_view text);
 
 bool IsValidUtf8(absl::string_view text);
 
-// Returns the longest beginning of `text` that has at most `max_bytes` bytes and does not end
-// within a character, if `text` is UTF-8.
+// Returns the longest prefix of `text` with at most `max_bytes` bytes that does not end within a
+// character. Precondition: `text` is valid UTF-8.
 absl::string_view Utf8Prefix(absl::string_view text, size_t max_bytes);
 
 }  // namespace canopy

@@ -18,7 +18,7 @@ TEST(Utf8Test, AcceptsUtf8AndNothingElse) {
   }
 }
 
-// The oracle writes each code point as RFC 3629 draws it.
+// Encodes a code point according to the table in RFC 3629.
 std::string Encoded(uint32_t code_point) {
   const auto tail = [&](int shift) {
     return static_cast<char>(0x80 | (code_point >> shift & 0x3f));

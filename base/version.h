@@ -1,4 +1,4 @@
-// The version of this server, as --version, GetModel and metrics show it.
+// The version of this server, which --version, GetModel and the metrics show.
 #ifndef BASE_VERSION_H_
 #define BASE_VERSION_H_
 

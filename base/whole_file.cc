@@ -26,9 +26,10 @@
 namespace canopy {
 namespace {
 
-constexpr mode_t kNewFileMode = 0666;  // less the umask
+constexpr mode_t kNewFileMode = 0666;  // reduced by the umask
 constexpr mode_t kModeBits = 07777;
-// Names of other processes, and of those that were killed, are skipped.
+// The limit on temporary names that are skipped because other, possibly killed, processes created
+// them.
 constexpr int kMaxNames = 1'000;
 constexpr absl::Duration kLockPollInterval = absl::Milliseconds(10);
 
@@ -49,7 +50,7 @@ int WriteAndClose(int fd, absl::string_view text, bool to_disk) {
     if (size >= 0) {
       text.remove_prefix(static_cast<size_t>(size));
     } else if (errno == EAGAIN) {
-      // Another program may have made the inherited stdout non-blocking.
+      // Another program may have set the inherited stdout to non-blocking mode.
       pollfd writable = {fd, POLLOUT, 0};
       (void)poll(&writable, 1, -1);
     } else if (errno != EINTR) {
@@ -65,7 +66,7 @@ int WriteAndClose(int fd, absl::string_view text, bool to_disk) {
   return error;
 }
 
-// Opens a file of this call's own beside `path`; -1 and errno if that fails.
+// Creates a temporary file in the folder of `path`. Returns -1 and sets errno on failure.
 int CreateBeside(const std::string& path, std::string* name) {
   static std::atomic<uint64_t> counter{0};
   for (int i = 0; i < kMaxNames; ++i) {
@@ -78,7 +79,7 @@ int CreateBeside(const std::string& path, std::string* name) {
   return -1;
 }
 
-// Brings a rename to the disk. Not all file systems can; the rename stands either way.
+// Syncs a rename to disk. Some file systems do not support this; the rename is done in any case.
 void SyncFolder(const std::string& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
@@ -87,7 +88,7 @@ void SyncFolder(const std::string& folder) {
   }
 }
 
-// Returns 0 or the errno of the first failure, after which no new file is left.
+// Returns 0 or the errno of the first failure. Leaves no temporary file after a failure.
 int Replace(const std::string& path, std::optional<mode_t> mode, absl::string_view text) {
   std::string name;
   const int fd = CreateBeside(path, &name);
@@ -110,14 +111,14 @@ int Replace(const std::string& path, std::optional<mode_t> mode, absl::string_vi
   return 0;
 }
 
-// Returns true if the file system forbids replacing a file that may be writable itself: a file that
-// is a mount point of its own, or a file in a folder without write permission.
+// Returns true if the file system does not allow replacing a file that may be writable itself: a
+// mount point, or a file in a folder without write permission.
 bool ForbidsReplacing(int error) {
   return error == EBUSY || error == EACCES || error == EPERM || error == EROFS;
 }
 
-// Returns the file that opening `path` for writing would create, where no file exists yet: the
-// target of a dangling symbolic link, or `path` itself.
+// Returns the file that opening `path` for writing would create if no file exists yet: the target
+// of a dangling symbolic link, or `path` itself.
 std::string NewFileOf(const std::string& path) {
   std::error_code error;
   const std::filesystem::path target = std::filesystem::read_symlink(path, error);
@@ -128,7 +129,7 @@ absl::Status WriteStatus(const std::string& path, int error) {
   return error == 0 ? absl::OkStatus() : Failed("write", path, error);
 }
 
-// Returns the number of the open descriptor that `path` names, or -1 if it names none.
+// Returns the number of the open descriptor that `path` names, or -1 if it does not name one.
 int DescriptorOf(absl::string_view path) {
   if (path == "/dev/stdout") {
     return STDOUT_FILENO;
@@ -143,8 +144,8 @@ int DescriptorOf(absl::string_view path) {
   return absl::SimpleAtoi(path, &fd) ? fd : -1;
 }
 
-// Appends `text` to what the open descriptor has written: opening the file behind it a second time
-// would start at offset 0 again.
+// Appends `text` to what the open descriptor has written. Opening its file again would start at
+// offset 0.
 absl::Status WriteToDescriptor(int descriptor, const std::string& path, absl::string_view text) {
   (void)std::fflush(stdout);
   const int fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
@@ -155,7 +156,7 @@ absl::Status WriteToDescriptor(int descriptor, const std::string& path, absl::st
 }
 
 absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
-  // With O_NONBLOCK a pipe without a reader is refused; what follows may wait for its reader.
+  // With O_NONBLOCK, opening a pipe without a reader fails. Writing may then wait for the reader.
   const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) {
     return errno == ENXIO ? absl::UnavailableError(
@@ -179,7 +180,7 @@ absl::Status Write(const std::string& path, absl::string_view text, bool may_wri
   }
   std::error_code no_target;
   const std::string target = std::filesystem::canonical(path, no_target).string();
-  // The target of a link below /proc may have no name any more.
+  // A link below /proc may point to a file that no longer has a name.
   if (!S_ISREG(found.st_mode) || no_target || absl::StartsWith(path, "/dev/fd/") ||
       absl::StartsWith(path, "/proc/")) {
     return WriteInPlace(path, text);
@@ -192,7 +193,7 @@ absl::Status Write(const std::string& path, absl::string_view text, bool may_wri
 }  // namespace
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes) {
-  // Without O_NONBLOCK a pipe would block here until somebody writes to it.
+  // Without O_NONBLOCK, opening a pipe would block until another process writes to it.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     return Failed("open", path, errno);
@@ -217,7 +218,7 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
       return Failed("read", path, errno);
     }
     if (size == 0) {
-      break;  // It has become shorter.
+      break;  // the file was truncated
     }
     num_read += size < 0 ? 0 : static_cast<size_t>(size);
   }

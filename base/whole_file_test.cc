@@ -88,7 +88,8 @@ TEST_F(WholeFileTest, LinksAreFollowed) {
 }
 
 TEST_F(WholeFileTest, ANameThatIsTakenIsSkipped) {
-  // As a server that was killed left it, or one of another container with the same process id.
+  // Such files may be left by a killed server, or by one in another container with the same process
+  // id.
   std::set<std::string> before;
   for (int i = 0; i < 50; ++i) {
     const std::string name = absl::StrCat("file.tmp.", getpid(), ".", i);
@@ -111,7 +112,7 @@ TEST_F(WholeFileTest, WhatCannotBeWrittenIsNamedAndNothingIsLeft) {
   EXPECT_TRUE(Names().empty());
 }
 
-// As on a full disk: a part is written, and then no more.
+// A limit on the file size acts like a full disk: a part is written, then writing fails.
 TEST_F(WholeFileTest, AFullDiskLeavesTheOldContentAndNoPart) {
   const std::string path = Join("file");
   ASSERT_TRUE(WriteWholeFile(path, "old").ok());
@@ -160,7 +161,7 @@ TEST_F(WholeFileTest, ALockKeepsOthersOutAndEnds) {
   EXPECT_TRUE(Names().empty());
 }
 
-// Behaviour of both functions that write a file.
+// Tests that apply to both functions that write a file.
 using Writer = absl::Status (*)(const std::string&, absl::string_view);
 class EitherWriterTest : public testing::FileTest, public ::testing::WithParamInterface<Writer> {};
 
@@ -195,7 +196,7 @@ TEST_P(EitherWriterTest, AFileThatIsADescriptorIsWrittenThroughIt) {
   close(fd);
 }
 
-// As /dev/stdout is when its file has been removed.
+// /dev/stdout is such a link if its file was removed.
 TEST_P(EitherWriterTest, ALinkToAFileWithoutANameStaysALink) {
   const int fd = open(Join("gone").c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_GE(fd, 0);

@@ -1,7 +1,7 @@
-"""Copies programs and the shared libraries they need, LibTorch and libc aside, into one folder.
+"""Copies programs and their shared libraries, except LibTorch and libc, into one folder.
 
-A machine with the same LibTorch runs them as `OUT/run PROGRAM ...`, with TORCH_LIB naming the
-folder of libtorch.so (by default that of the Python there).
+A machine with the same LibTorch runs them as `OUT/run PROGRAM ...`. TORCH_LIB may name the folder
+of libtorch.so; by default it is that of the machine's Python.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-# Part of every Linux with a glibc at least as new as Debian 12's.
+# These libraries are part of every Linux with glibc 2.36 (Debian 12) or newer.
 _SYSTEM: Final = re.compile(r"^(ld-linux|libc|libm|libdl|libpthread|librt|libresolv)[.-]")
 _RUN: Final = """#!/bin/bash
 # Runs a bundled program with the bundled libraries and the LibTorch of this machine.
@@ -27,7 +27,7 @@ LD_LIBRARY_PATH="$here/lib:$torch:$nvidia" exec "$here/$program" "$@"
 
 
 def needed_libraries(program: Path) -> list[Path]:
-    """Shared objects outside libc and outside the Python venv."""
+    """Returns the shared libraries of a program outside libc and outside the Python venv."""
     listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
     found = re.findall(r"(\S+) => (\S+)", listed)
     missing = [name for name, path in found if path == "not"]

@@ -1,16 +1,17 @@
-"""The wrappers that every C++ target of ours uses, so that warnings, tags and test defaults are set once."""
+"""Wrappers for all C++ targets of this repository, which set warnings, tags and test defaults."""
 
 _STRICT = ["-Werror", "-Werror=unused-result"]
 
-# linkstatic everywhere: one object a source, and no shared library of ours that would lose the
-# installed libraries it needs to --as-needed.
+# linkstatic is set everywhere. It avoids shared libraries of our own, which would lose the
+# installed libraries they need to --as-needed.
 
-# Most of a compile goes into headers of libraries: sources of one target that share a unit are compiled
-# in a fraction of the time. More of them save little more, and what one change compiles again grows.
+# Most of the compile time is spent on headers of libraries, so sources of one target that are
+# compiled as one unit take a fraction of the time. With larger units, a change would recompile more
+# and little more time would be saved.
 _MOST_SOURCES_TOGETHER = 8
 
-# The lines that compilers, sanitizers and tests report are those of the sources. g++ takes a source
-# that #line names for a header, and warns of unnamed namespaces in headers.
+# #line makes compilers, sanitizers and tests report the lines of the sources. g++ then treats a
+# source as a header and would warn about unnamed namespaces in it.
 _UNIT = """
 (
   echo '#pragma GCC diagnostic ignored "-Wsubobject-linkage"'
@@ -22,7 +23,7 @@ _UNIT = """
 """
 _PRINT = "cat $$source"
 
-# A test's names are of no use outside its file, so each file of a unit gets a namespace of its own.
+# Names in a test are only used in its own file, so each file of a unit gets its own namespace.
 _PRINT_ISOLATED = """
     name=$$(basename $$source .cc)
     sed -e "s/^\\(namespace canopy[a-z_:]*\\) {$$/\\1 { namespace $$name {/" \\
@@ -30,13 +31,13 @@ _PRINT_ISOLATED = """
 """
 
 def _units(name, srcs, alone, isolate):
-    """Sources with most .cc files replaced by generated units of several.
+    """Returns the sources, with most .cc files replaced by generated units of several files.
 
     Args:
-      name: the target's name, a prefix of the generated ones.
-      srcs: its sources.
-      alone: those of srcs that do not compile after others.
-      isolate: whether each file gets its own namespace in its unit.
+      name: the target's name, and the prefix of the generated names.
+      srcs: sources of the target.
+      alone: sources that are never part of a unit.
+      isolate: True gives each file its own namespace within its unit.
     """
     result = [src for src in srcs if not src.endswith(".cc") or src in alone]
     together = [src for src in srcs if src not in result]
@@ -58,14 +59,14 @@ def _units(name, srcs, alone, isolate):
     return result
 
 def canopy_cc_library(name, srcs = [], alone = [], copts = [], **kwargs):
-    """A cc_library with our warnings as errors.
+    """Defines a cc_library with our warnings as errors.
 
-    Under a sanitizer its sources are compiled in units of several.
+    Under a sanitizer several sources are compiled as one unit.
 
     Args:
       name: the library.
-      srcs: its sources.
-      alone: those of them that never share a unit, for instance because names clash.
+      srcs: sources of the library.
+      alone: sources that are never part of a unit, for instance because names clash.
       copts: further flags.
       **kwargs: as for cc_library.
     """
@@ -81,14 +82,14 @@ def canopy_cc_library(name, srcs = [], alone = [], copts = [], **kwargs):
     )
 
 def canopy_cc_binary(name, copts = [], **kwargs):
-    """A cc_binary with our warnings as errors."""
+    """Defines a cc_binary with our warnings as errors."""
     native.cc_binary(name = name, copts = _STRICT + copts, **kwargs)
 
 def canopy_cc_test(name, srcs, alone = [], copts = [], deps = [], size = "small", **kwargs):
-    """A GoogleTest (main included). Tests that link LibTorch carry the tag `torch`.
+    """Defines a GoogleTest with a main function. Tests that link LibTorch need the tag `torch`.
 
-    Under a sanitizer its sources are compiled in units of several, those in `alone` aside. The
-    ordinary build compiles each file alone: a unit would hide an include that its neighbours have.
+    Under a sanitizer several sources, except those in `alone`, are compiled as one unit. The
+    ordinary build compiles each file alone, because a unit would hide missing includes.
     """
     native.cc_test(
         name = name,
@@ -104,7 +105,7 @@ def canopy_cc_test(name, srcs, alone = [], copts = [], deps = [], size = "small"
     )
 
 def canopy_cc_benchmark(name, copts = [], deps = [], tags = [], **kwargs):
-    """A Google Benchmark binary. Built by `./dev build`, run by `./dev bench`."""
+    """Defines a Google Benchmark binary. `./dev build` builds it and `./dev bench` runs it."""
     native.cc_binary(
         name = name,
         copts = _STRICT + copts,

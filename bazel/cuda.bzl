@@ -1,9 +1,9 @@
-"""CUDA libraries that build on machines without CUDA too."""
+"""Wrappers for CUDA libraries that also build on machines without CUDA."""
 
 load("@cuda//:defs.bzl", "NVCC")
 load("//bazel:cc.bzl", "canopy_cc_binary", "canopy_cc_library", "canopy_cc_test")
 
-# Code for compute capability 9.0 with Hopper's own instructions, and for 8.0 and newer.
+# Compiler flags for compute capability 9.0 with Hopper's own instructions, and for 8.0 and newer.
 _HOPPER = ["arch=compute_90a,code=sm_90a"]
 _PORTABLE = ["arch=compute_80,code=[sm_80,compute_80]"]
 
@@ -28,7 +28,7 @@ def _cuda_objects_impl(ctx):
             mnemonic = "Nvcc",
             progress_message = "Compiling %s" % src.short_path,
             use_default_shell_env = True,
-            # nvcc's temporary names collide in the sandbox.
+            # The temporary names of nvcc collide in the sandbox.
             execution_requirements = {"no-sandbox": "1"},
         )
         objects.append(out)
@@ -59,7 +59,7 @@ def canopy_cuda_library(
         no_cuda_srcs = None,
         deps = [],
         **kwargs):
-    """A cc_library of CUDA sources, or of `no_cuda_srcs` where the machine has no nvcc.
+    """Defines a cc_library of CUDA sources, or of `no_cuda_srcs` if there is no nvcc.
 
     Args:
       name: the cc_library.
@@ -93,7 +93,7 @@ def canopy_cuda_library(
         **kwargs
     )
 
-# Plain C++ that calls the CUDA runtime itself: no targets where the machine has no nvcc.
+# These wrap plain C++ that calls the CUDA runtime. Without nvcc they define no targets.
 
 def canopy_cuda_cc_library(name, deps = [], **kwargs):
     if NVCC:
@@ -104,6 +104,6 @@ def canopy_cuda_cc_binary(name, deps = [], **kwargs):
         canopy_cc_binary(name = name, deps = deps + ["@cuda//:runtime"], **kwargs)
 
 def canopy_cuda_cc_test(name, deps = [], tags = [], **kwargs):
-    """Runs on a GPU."""
+    """Defines a test that needs a GPU."""
     if NVCC:
         canopy_cc_test(name = name, deps = deps + ["@cuda//:runtime"], tags = tags + ["gpu"], **kwargs)

@@ -1,7 +1,7 @@
-"""Exposes an installed CUDA compiler and runtime to the build, or says that there is none.
+"""Exposes an installed CUDA compiler and runtime to the build, if there is one.
 
-nvcc is looked for in the venv (packages of requirements-cuda.txt), then in CUDA_HOME. Without it
-`NVCC` in @cuda//:defs.bzl is empty and canopy_cuda_library builds what stands for the kernels.
+The rule looks for nvcc in the venv (packages of requirements-cuda.txt), then in CUDA_HOME. Without
+nvcc, `NVCC` in @cuda//:defs.bzl is empty and canopy_cuda_library builds its no_cuda_srcs.
 CANOPY_REQUIRE_CUDA=1 (configuration `cuda`) makes a missing nvcc an error.
 """
 
@@ -22,13 +22,13 @@ alias(
 """
 
 def _has_headers(home):
-    # LibTorch's runtime package lacks the crt headers that its own headers include.
+    # LibTorch's CUDA runtime package lacks the crt headers that its headers include.
     include = home.get_child("include")
     return (include.get_child("cuda_runtime_api.h").exists and
             include.get_child("crt").get_child("host_defines.h").exists)
 
 def _candidates(repository_ctx):
-    """Folders that look like a CUDA installation."""
+    """Returns folders that look like a CUDA installation."""
     found = []
     workspace = repository_ctx.path(Label("//:WORKSPACE")).dirname
     libraries = workspace.get_child(".venv").get_child("lib")
@@ -54,14 +54,15 @@ def _cuda_repository_impl(repository_ctx):
     build = "package(default_visibility = [\"//visibility:public\"])\n"
     if compilers:
         home = compilers[0]
-        # Relative, so that commands are the same in every checkout, and their results can be shared.
+        # The path is relative, so that commands are the same in every checkout and their results
+        # can be shared.
         repository_ctx.symlink(home, "home")
         nvcc = "external/cuda/home/bin/nvcc"
         repository_ctx.symlink(home.get_child("include"), "include")
         linkopts = [str(_static_runtime(home)), "-ldl", "-lrt", "-lpthread"]
         build += _RUNTIME.format(linkopts = ", ".join(["\"%s\"" % option for option in linkopts]))
     elif homes:
-        # Headers alone.
+        # Only the headers are available.
         repository_ctx.symlink(homes[0].get_child("include"), "include")
         build += _RUNTIME.format(linkopts = "")
     else:

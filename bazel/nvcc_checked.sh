@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs nvcc and fails where ptxas says that it serialised warpgroup products (C7510 to C7520): the
-# kernel would stay right and lose a third of its speed. C7519 only tells of an added wait.
+# Runs nvcc and fails if ptxas reports serialized warpgroup products (C7510 to C7520). Such a kernel
+# would be correct but a third slower. C7519 is allowed, because it only reports an added wait.
 set -euo pipefail
 
 log=$(mktemp)

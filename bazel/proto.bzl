@@ -1,13 +1,13 @@
-"""C++ code from .proto files with the installed protoc and gRPC plug-in."""
+"""Generates C++ code from .proto files with the installed protoc and gRPC plug-in."""
 
 def cc_proto(name, protos, import_root, grpc_protos = [], imports = [], import_flags = [], deps = [], **kwargs):
     """Generates messages for `protos` and services for `grpc_protos` into one cc_library.
 
     Args:
       name: the cc_library.
-      protos: .proto files, as paths below `import_root`, itself a folder of this package.
-      import_root: what import lines are relative to.
-      grpc_protos: those of `protos` that declare services.
+      protos: .proto files, as paths relative to `import_root`.
+      import_root: a folder of this package, to which import lines are relative.
+      grpc_protos: the files of `protos` that declare services.
       imports: labels of further .proto files that are imported.
       import_flags: further -I flags of protoc, with locations of `imports`.
       deps: cc_library of the imported protos.

@@ -1,14 +1,14 @@
-"""Python tests that run with the venv of `./dev setup`."""
+"""A wrapper for Python tests that run with the venv of `./dev setup`."""
 
 def venv_py_test(name, main, srcs = [], args = [], data = [], **kwargs):
     """Runs `main` (a unittest file) with .venv's Python.
 
     Args:
       name: the test.
-      main: the file that runs.
-      srcs: further Python files that it imports from its own folder.
+      main: the Python file to run.
+      srcs: further Python files that `main` imports from its own folder.
       args: arguments of `main`.
-      data: files that it reads.
+      data: files that `main` reads.
       **kwargs: size, tags and the like.
     """
     native.sh_test(

@@ -1,8 +1,9 @@
 """Exposes an installed LibTorch (the PyTorch wheel) to the build.
 
-Found through TORCH_HOME, else in the venv that `./dev setup` makes. Only ATen, c10, caffe2 and
-torch headers are exposed: the wheel also bundles old protobuf headers that break generated code.
-libtorch_cuda is linked where the installation has it, so that one binary serves CPU and CUDA.
+LibTorch is in TORCH_HOME or, if that is unset, in the venv of `./dev setup`. Only the headers of
+ATen, c10, caffe2 and torch are exposed, because the wheel also bundles old protobuf headers that
+break generated code. libtorch_cuda is linked if it is installed, so that one binary can use both
+CPU and CUDA.
 """
 
 _BUILD = """

@@ -1,4 +1,4 @@
-"""Checks the questions against the prompts' own words, and the packed rows against single paths."""
+"""Checks answers against the text of the prompts, and packed rows against single paths."""
 
 import random
 import re
@@ -11,7 +11,7 @@ from train import CANDIDATES, Size, new_model, on_device, pack, path_scores
 
 
 def right_answer(question: Question) -> str:
-    """The answer worked out from the prompt's text alone."""
+    """Returns the answer, computed from the prompt's text alone."""
     text = question.prompt.removeprefix(HEADER).removeprefix("Q: ").removesuffix("\nA: ")
     numbers = [int(digits) for digits in re.findall(r"\d+", text)]
     subject = text.split()[-1]

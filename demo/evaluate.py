@@ -1,7 +1,7 @@
-"""Measures how often the model in a folder ranks the right answer first on held-out questions.
+"""Measures how often a model ranks the right answer of held-out questions first.
 
-Loads the stored weights and computes in float32. Every path is scored by itself, by transformers'
-own classification forward: nothing is shared with the packed rows of training.
+Loads the stored weights and computes in float32. Every path is scored by itself with the
+classification model of transformers. Unlike the packed rows of training, paths share nothing.
 """
 
 import argparse
@@ -19,7 +19,7 @@ PATHS_A_FORWARD: Final = 4096
 
 
 def load(folder: Path) -> PreTrainedModel:
-    """The stored model in float32, on the GPU when there is one."""
+    """Returns the stored model in float32, on the GPU if there is one."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     return model.eval().to(device)
@@ -27,10 +27,10 @@ def load(folder: Path) -> PreTrainedModel:
 
 @torch.inference_mode()
 def score_paths(model: PreTrainedModel, paths: list[list[int]]) -> list[float]:
-    """The score of each path, in order."""
+    """Returns the score of each path, in order."""
     pad = model.config.pad_token_id
     scores = [0.0] * len(paths)
-    # Paths of about one length share a forward, so that little of it is padding.
+    # Paths of similar length share a forward, so that there is little padding.
     order = sorted(range(len(paths)), key=lambda index: len(paths[index]))
     for begin in range(0, len(order), PATHS_A_FORWARD):
         chosen = order[begin : begin + PATHS_A_FORWARD]
@@ -44,7 +44,7 @@ def score_paths(model: PreTrainedModel, paths: list[list[int]]) -> list[float]:
 
 
 def right_wins(model: PreTrainedModel, questions: list[Question]) -> list[bool]:
-    """For each question: whether the right answer's score is above every other's."""
+    """Returns, for each question, True if the right answer has the highest score."""
     paths, sizes = [], []
     for question in questions:
         answers = (question.answer, *question.distractors)
@@ -54,7 +54,7 @@ def right_wins(model: PreTrainedModel, questions: list[Question]) -> list[bool]:
     wins, begin = [], 0
     for size in sizes:
         right, *others = scores[begin : begin + size]
-        # A tie, or a score that is not a number, is no win.
+        # A tie or a NaN score is not a win.
         wins.append(all(right > other for other in others))
         begin += size
     return wins

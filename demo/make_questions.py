@@ -1,7 +1,7 @@
-"""Draws the demo's sample questions and stores which candidate wins each.
+"""Draws the demo's sample questions and stores the winner of each.
 
-Writes questions.jsonl (a question a line, as the command-line client reads it) and winners.json
-(what transformers finds with the stored model in float32).
+Writes questions.jsonl (one question per line, in the format of the command-line client) and
+winners.json (the winners according to transformers with the stored model in float32).
 """
 
 import argparse
@@ -18,7 +18,7 @@ WINNERS_NOTE: Final = "transformers, stored bfloat16 weights, float32 arithmetic
 
 
 def sample(seed: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The questions as the client reads them, and the right answer of each by id."""
+    """Returns the questions in the client's format, and the right answers by id."""
     rng = random.Random(f"{seed} questions")
     counts = list(COUNTS)
     rng.shuffle(counts)
@@ -47,7 +47,7 @@ def sample(seed: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
 
 
 def winner(question: dict[str, Any], scores: list[float], right: str) -> dict[str, Any]:
-    """The entry of winners.json for one question."""
+    """Returns the entry of winners.json for one question."""
     best = max(range(len(scores)), key=scores.__getitem__)
     second = max(score for index, score in enumerate(scores) if index != best)
     return {

@@ -1,7 +1,7 @@
-"""What `./dev demo` runs: a server with the demo model, one request with all sample questions.
+"""Runs `./dev demo`: starts a server with the demo model and sends all sample questions.
 
-Prints the ranking of each question, the route and what sharing saved, draws the forest, and exits 0
-only if the winners are those that are stored beside the questions.
+Prints the ranking of each question, the route and the savings, draws the forest, and exits with 0
+only if the winners equal those in winners.json.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SHOWN_CANDIDATES: Final = 3
 
 @contextmanager
 def running_server(program: Path, model: Path, log: Path) -> Iterator[str]:
-    """Starts the server on a free loopback port and stops it at the end. Yields its address."""
+    """Starts the server on a free loopback port, yields its address and stops it at the end."""
     with tempfile.TemporaryDirectory() as folder, log.open("w") as log_file:
         port_file = Path(folder) / "port"
         process = subprocess.Popen(
@@ -45,7 +45,7 @@ def running_server(program: Path, model: Path, log: Path) -> Iterator[str]:
 
 
 def run_client(*command: str | Path) -> str:
-    """The client's standard output; its errors go to the terminal."""
+    """Returns the client's standard output. Its errors go to the terminal."""
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"demo: {Path(command[0]).name} {command[1]} failed with {done.returncode}")
@@ -53,7 +53,7 @@ def run_client(*command: str | Path) -> str:
 
 
 def show_question(question: dict[str, Any], result: dict[str, Any], stored: dict[str, Any]) -> bool:
-    """Prints one ranking; whether the winner is the stored one."""
+    """Prints one ranking; returns True if the winner is the stored one."""
     scored = [entry for entry in result["candidates"] if "score" in entry]
     ranked = sorted(scored, key=lambda entry: -entry["score"])
     same = bool(ranked) and ranked[0]["id"] == stored["winner"]
@@ -68,7 +68,7 @@ def show_question(question: dict[str, Any], result: dict[str, Any], stored: dict
 
 
 def show_route(stats: dict[str, Any]) -> None:
-    """Prints the route, why it was taken, and what it saved."""
+    """Prints the route, the reason for it, and what it saved."""
     saved = 1 - stats["computed_tokens"] / stats["input_tokens"]
     reason = stats.get("reason") or "the reference rules chose a tree backend"
     layout = stats.get("layout") or "none"

@@ -1,8 +1,8 @@
-"""Questions with one right answer and near-miss distractors, as plain text.
+"""Generates questions with one right answer and similar wrong answers, as plain text.
 
-Every question belongs to exactly one of two splits. The split is a hash of what the question is
-about (its key: the unordered operands, the set of numbers, the word), not of its wording or of a
-seed, so no question, and no reordering of one, can be in both training and held-out data.
+Every question belongs to exactly one of two splits. The split is a hash of the question's key (the
+unordered operands, the set of numbers, or the word), not of its wording or of a seed. So no
+question, and no reordering of one, can be in both training and held-out data.
 """
 
 import hashlib
@@ -16,13 +16,13 @@ from words import WORDS
 
 Split = Literal["train", "held-out"]
 
-# Training, evaluation and the sample questions each draw from their own stream of this seed.
+# Training, evaluation and the sample questions use different random streams of this seed.
 SEED: Final = 2026
 
-# One header before every question: a prefix that all questions of a request have in common.
+# All questions begin with this header, so that all questions of a request share a prefix.
 HEADER: Final = "Answer exactly, with nothing added or left out.\n"
-# Ends every answer, so that no answer's path is the beginning of another's and the model always
-# gives its verdict on the same byte.
+# This character ends every answer, so that no answer is a prefix of another, and the model always
+# computes the score at the same byte.
 END: Final = "\n"
 MAX_CANDIDATES: Final = 64
 
@@ -42,13 +42,13 @@ class Question:
 
     @property
     def prefix(self) -> list[int]:
-        """The bytes that all candidates of this question share."""
+        """Returns the bytes that all candidates of this question share."""
         return list(self.prompt.encode())
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A drawn question before its split is known: distractors are made only when it is kept."""
+    """A question before its split is known; distractors are made only if it is kept."""
 
     key: str
     text: str
@@ -57,18 +57,18 @@ class Draft:
 
 
 def answer_tokens(answer: str) -> list[int]:
-    """The bytes a candidate adds to the prefix."""
+    """Returns the bytes that a candidate adds to the prefix."""
     return list((answer + END).encode())
 
 
 def split_of(key: str) -> Split:
-    """About one key in ten is held out."""
+    """Returns the split of a key; about one key in ten is held out."""
     return "held-out" if hashlib.blake2s(key.encode()).digest()[0] < 26 else "train"
 
 
 def _take(rng: random.Random, pool: set[str], count: int, first: list[str]) -> list[str]:
-    """`count` entries: those of `first` lead, the others of the pool follow in random order."""
-    # Sorted, since the order of a set of strings changes from one Python process to the next.
+    """Returns `count` entries: first those of `first`, then others of the pool in random order."""
+    # The set is sorted, because the order of a set of strings differs between Python processes.
     rest = sorted(pool.difference(first))
     rng.shuffle(rest)
     return (first + rest)[:count]
@@ -77,7 +77,8 @@ def _take(rng: random.Random, pool: set[str], count: int, first: list[str]) -> l
 def near_numbers(
     rng: random.Random, value: int, count: int, first: tuple[int, ...] = ()
 ) -> list[str]:
-    """Numbers that look like `value`: off by a little, off in one digit, digits swapped."""
+    """Returns numbers similar to `value`: off by a little, off in one digit, or with swapped
+    digits."""
     digits = str(value)
     offsets = [*range(1, 13), *range(20, 100, 10), 100]
     pool = {
@@ -101,7 +102,7 @@ def near_numbers(
 
 
 def _edit(rng: random.Random, text: str, alphabet: str) -> str:
-    """One slip of the pen: two letters swapped, or one replaced, dropped, doubled or added."""
+    """Returns `text` with one typing error: a letter swapped, replaced, dropped or added."""
     kind = rng.random()
     place = rng.randrange(len(text))
     if kind < 0.30:
@@ -126,7 +127,7 @@ def near_texts(
     alphabet: str = LETTERS,
     first: tuple[str, ...] = (),
 ) -> list[str]:
-    """Texts one slip away from `text`, `first` leading."""
+    """Returns texts with one typing error relative to `text`, beginning with those of `first`."""
     found = dict.fromkeys(entry for entry in first if entry != text)
     while len(found) < count:
         changed = _edit(rng, text, alphabet)
@@ -136,7 +137,7 @@ def near_texts(
 
 
 def _word(rng: random.Random) -> str:
-    """A word of 4 to 7 letters: English one time in four, else made up of syllables."""
+    """Returns a word of 4 to 7 letters: one in four is English, the others are made up."""
     if rng.random() < 0.25:
         word = rng.choice(WORDS)
         if 4 <= len(word) <= 7:
@@ -165,7 +166,7 @@ def _sub(rng: random.Random) -> Draft:
 def _mul(rng: random.Random) -> Draft:
     a, b = rng.randint(2, 499), rng.randint(2, 9)
     value = a * b
-    # A neighbour of a factor is the slip that sums cannot make.
+    # Changing a factor by one is a likely error that does not occur in sums.
     slips = (a * (b + rng.choice((-1, 1))),) if rng.random() < 0.5 else ()
     left, right = (a, b) if rng.random() < 0.5 else (b, a)
     return Draft(
@@ -190,7 +191,7 @@ def _compare(rng: random.Random) -> Draft:
     largest = rng.random() < 0.5
     value = shown[-1] if largest else shown[0]
     rng.shuffle(shown)
-    # The numbers that were not right are the nearest misses there are: they come first.
+    # The other numbers of the question are the most similar wrong answers, so they come first.
     others = tuple(number for number in shown if number != value)
     text = f"Which is {'largest' if largest else 'smallest'}: {', '.join(map(str, shown))}?"
     return Draft(key, text, str(value), lambda n: near_numbers(rng, value, n, others))
@@ -210,7 +211,8 @@ def _copy(rng: random.Random) -> Draft:
 def _reverse(rng: random.Random) -> Draft:
     word = _word(rng)
     right = word[::-1]
-    # The word as it stands leads half of the time: forgetting to turn it is the likeliest slip.
+    # The unreversed word comes first half of the time, because forgetting to reverse is a likely
+    # error.
     first = (word,) if rng.random() < 0.5 else ()
     return Draft(
         f"word {word}",
@@ -256,7 +258,7 @@ TASKS: Final[dict[str, Callable[[random.Random], Draft]]] = {
 
 
 def draw(rng: random.Random, task: str, split: Split, distractors: int) -> Question:
-    """Draws until a question falls into the split."""
+    """Draws questions until one belongs to the split, and returns it."""
     while True:
         draft = TASKS[task](rng)
         if split_of(draft.key) == split:

@@ -1,9 +1,10 @@
 """Trains the demo's reward model: a small Qwen3 over byte tokens that ranks answers.
 
 The loss is the cross-entropy of the right answer under a softmax over a question's candidates. A
-row holds a question's prefix once and then its candidates side by side: a mask keeps each candidate
-to the prefix and itself, and position ids go on from the prefix, so every score is that of the
-path alone while the prefix is computed once. `evaluate.py` scores each path by itself.
+row contains a question's prefix once, followed by its candidates. A mask lets each candidate read
+only the prefix and itself, and its position ids continue those of the prefix. So every score equals
+that of the path alone, although the prefix is computed only once. `evaluate.py` scores each path by
+itself.
 """
 
 import argparse
@@ -18,20 +19,22 @@ from tasks import SEED, TASKS, Question, answer_tokens, draw
 from torch.utils.data import DataLoader, Dataset
 from transformers import Qwen3Config, Qwen3ForSequenceClassification
 
-PAD: Final = 0  # a byte that no question contains
-ROW_TOKENS: Final = 216  # the longest prefix with eight of its longest answers, in eights
+PAD: Final = 0  # a byte that does not occur in questions
+# longest prefix and eight of its longest answers, rounded up to a multiple of 8
+ROW_TOKENS: Final = 216
 CANDIDATES: Final = 8
 WARMUP_STEPS: Final = 300
-# The steps over which the speed is measured, to find out how many fit into the time.
+# The speed is measured over these steps, to compute how many steps fit into the given time.
 MEASURED_STEPS: Final = range(100, 200)
 
 
 class Batch(NamedTuple):
-    """Rows of one prefix and its candidates, all int16: little to hand from worker to trainer.
+    """Rows of one prefix and its candidates. Tensors are int16, to send less data between
+    processes.
 
-    tokens, positions and branches are [rows, ROW_TOKENS]: branch 0 is the prefix, candidate i is
-    branch i + 1, padding is -1. ends [rows, CANDIDATES] is where each candidate's last token
-    stands; rights [rows] is the right candidate's index.
+    tokens, positions and branches are [rows, ROW_TOKENS]. Branch 0 is the prefix, branch i + 1 is
+    candidate i, and padding is -1. ends [rows, CANDIDATES] is the position of each candidate's last
+    token; rights [rows] is the index of the right candidate.
     """
 
     tokens: torch.Tensor
@@ -42,7 +45,7 @@ class Batch(NamedTuple):
 
 
 def pack(questions: list[Question], rng: random.Random) -> Batch:
-    """One row a question, its candidates in random order."""
+    """Returns one row per question, with its candidates in random order."""
     shape = (len(questions), ROW_TOKENS)
     tokens = torch.full(shape, PAD, dtype=torch.int16)
     positions = torch.zeros(shape, dtype=torch.int16)
@@ -77,12 +80,12 @@ def pack(questions: list[Question], rng: random.Random) -> Batch:
 
 
 def on_device(batch: Batch, device: torch.device) -> Batch:
-    """The batch as int64 on the device."""
+    """Returns the batch as int64 on the device."""
     return Batch(*(tensor.to(device, non_blocking=True).long() for tensor in batch))
 
 
 class TrainingBatches(Dataset[Batch]):
-    """Batch i is drawn from the seed and i alone, so the number of workers changes nothing."""
+    """Batch i depends only on the seed and i, so the number of workers makes no difference."""
 
     def __init__(self, seed: int, rows: int, count: int) -> None:
         self.seed, self.rows, self.count = seed, rows, count
@@ -100,11 +103,11 @@ class TrainingBatches(Dataset[Batch]):
 
 
 def path_scores(model: Qwen3ForSequenceClassification, batch: Batch) -> torch.Tensor:
-    """The score of each candidate's path, [rows, CANDIDATES]."""
+    """Returns the score of each candidate's path, [rows, CANDIDATES]."""
     slots = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
     queries, keys = batch.branches[:, :, None], batch.branches[:, None, :]
     mask = ((keys == 0) | (keys == queries)) & (slots[None, :, None] >= slots)
-    # Padding follows the row and sees only itself and the prefix: no row of the mask is empty.
+    # Padding comes last and reads itself and the prefix, so no row of the mask is empty.
     vectors = model.model(
         input_ids=batch.tokens,
         position_ids=batch.positions,
@@ -117,7 +120,7 @@ def path_scores(model: Qwen3ForSequenceClassification, batch: Batch) -> torch.Te
 
 @dataclass(frozen=True)
 class Size:
-    """The sizes of the model that a trial makes smaller."""
+    """The sizes of the model that a trial run can reduce."""
 
     hidden: int
     layers: int
@@ -125,7 +128,7 @@ class Size:
 
 
 def new_model(size: Size) -> Qwen3ForSequenceClassification:
-    """A model with random weights from torch's current seed."""
+    """Returns a model with random weights from torch's current seed."""
     config = Qwen3Config(
         vocab_size=256,
         hidden_size=size.hidden,
@@ -143,7 +146,7 @@ def new_model(size: Size) -> Qwen3ForSequenceClassification:
 
 
 def learning_rate(step: int, steps: int, peak: float) -> float:
-    """Rises to the peak over the warm-up, then falls in a straight line to zero."""
+    """Rises linearly to the peak during the warm-up, then falls linearly to zero."""
     if step < WARMUP_STEPS:
         return peak * (step + 1) / WARMUP_STEPS
     return peak * max(0.0, (steps - step) / max(1, steps - WARMUP_STEPS))
@@ -154,7 +157,7 @@ def train(
     args: argparse.Namespace,
     device: torch.device,
 ) -> int:
-    """Trains in place and returns the number of steps taken."""
+    """Trains the model in place and returns the number of steps."""
     started = time.monotonic()
     steps = args.steps or 10**6
     batches = TrainingBatches(args.seed, args.rows, steps)
@@ -232,7 +235,7 @@ def main() -> None:
         for layer in model.model.layers:
             layer.compile(dynamic=False)
     steps = train(model, args, device)
-    # Loading a fresh model drops what compiling left behind.
+    # Loading the weights into a fresh model removes what compiling has added.
     stored = new_model(size)
     stored.load_state_dict(model.state_dict())
     stored.bfloat16().save_pretrained(args.out)

@@ -1,4 +1,4 @@
-"""English words for the spelling tasks; made-up words (see tasks.py) join them."""
+"""English words for the spelling tasks. tasks.py adds made-up words."""
 
 from typing import Final
 

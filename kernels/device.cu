@@ -12,7 +12,7 @@ namespace canopy::kernels {
 
 namespace {
 
-// All devices of a process are of one kind.
+// One flag is enough, because all devices of a process are of the same kind.
 std::atomic<bool> early_launch{false};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Whether kernels were compiled in, and what the current device can run. Called once a device
-// before the first launch.
+// Tells if kernels are compiled in and what the current device supports. Init must be called once
+// per device before the first launch.
 #ifndef KERNELS_DEVICE_H_
 #define KERNELS_DEVICE_H_
 
@@ -9,10 +9,10 @@
 
 namespace canopy::kernels {
 
-// False in a build without nvcc: every Launch function then returns cudaErrorNotSupported.
+// Returns false in a build without nvcc. Every Launch function then returns cudaErrorNotSupported.
 bool IsBuilt();
 
-// A short description of an error; static storage.
+// Returns a short description of an error in static storage.
 const char* ErrorText(cudaError_t error);
 
 struct DeviceInfo {
@@ -20,8 +20,9 @@ struct DeviceInfo {
   int32_t num_multiprocessors = 0;
 };
 
-// Reads the current device and sets the function attributes that its kernels need (large shared
-// memory). Not under graph capture. Thread-safe, and may be repeated.
+// Reads the properties of the current device and sets the function attributes that its kernels need
+// (large shared memory). Returns cudaErrorNotSupported below compute capability 8.0. Must not be
+// called under graph capture. Thread-safe, and may be called repeatedly.
 cudaError_t Init(DeviceInfo* device);
 
 }  // namespace canopy::kernels

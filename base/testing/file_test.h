@@ -1,4 +1,4 @@
-// A folder of its own for each test that writes files, and what tests ask of files.
+// A test fixture that gives each test a folder of its own, and helpers to inspect files.
 #ifndef BASE_TESTING_FILE_TEST_H_
 #define BASE_TESTING_FILE_TEST_H_
 
@@ -17,7 +17,7 @@
 
 namespace canopy::testing {
 
-// Provides the fixture of such tests.
+// The fixture creates the folder `folder_` and deletes it at the end of the test.
 class FileTest : public ::testing::Test {
  protected:
   FileTest() {

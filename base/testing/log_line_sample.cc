@@ -1,5 +1,5 @@
-// Prints log lines in JSON: one for each line of standard input, whose hex digits are the bytes of
-// its only field.
+// Prints one JSON log line for each line of standard input. An input line has the hex digits of the
+// bytes of the log line's only field.
 #include <cstdio>
 #include <iostream>
 #include <string>

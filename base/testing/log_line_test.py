@@ -1,4 +1,4 @@
-"""A log line in JSON says what Python's json and UTF-8 decoder make of the same bytes."""
+"""Checks that JSON log lines have the text that Python's UTF-8 decoder makes of the same bytes."""
 
 import json
 import random
@@ -9,7 +9,7 @@ from typing import Final
 
 SAMPLE: Final = sys.argv[1]
 SEED: Final = 20_261_130
-# Bytes at which UTF-8 changes its rules, and what JSON has to escape.
+# The bytes at which UTF-8 changes its rules, and the bytes that JSON has to escape.
 EDGES: Final = bytes.fromhex(
     "00 08 09 0a 0d 1f 20 22 2f 5c 7e 7f 80 8f 90 9f a0 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3"
     " f4 f5 fe ff"
@@ -17,7 +17,7 @@ EDGES: Final = bytes.fromhex(
 
 
 def cases() -> list[bytes]:
-    """Named ones, every pair of edges, then random mixtures of characters and loose bytes."""
+    """Named texts, every pair of edges, and random mixtures of characters and single bytes."""
     named = [
         b"",
         b"plain",

@@ -1,8 +1,8 @@
-// The first lines of every test, put there by canopy_cc_test.
+// This header is included first in every test by canopy_cc_test.
 //
-// Inside canopy, `testing::` means canopy::testing wherever that namespace is declared, and
-// GoogleTest's otherwise. With it declared always, a test that forgot the colons of `::testing::`
-// does not compile, whatever it includes.
+// Inside namespace canopy, `testing::` means canopy::testing if that namespace is declared, and
+// GoogleTest's namespace otherwise. Declaring it in every test makes sure that `testing::` instead
+// of `::testing::` does not compile, whatever the test includes.
 #ifndef BASE_TESTING_NAMESPACE_H_
 #define BASE_TESTING_NAMESPACE_H_
 

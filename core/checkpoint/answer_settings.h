@@ -1,5 +1,6 @@
-// The settings beside the tensors that change an answer, in the form that the fingerprint hashes.
-// docs/WEIGHTS.md gives the recipe, and tests/fingerprint follows it in Python.
+// The settings that change an answer although the tensors stay the same, in the form that the
+// fingerprint hashes. docs/WEIGHTS.md gives the recipe, and tests/fingerprint implements it in
+// Python.
 #ifndef CORE_CHECKPOINT_ANSWER_SETTINGS_H_
 #define CORE_CHECKPOINT_ANSWER_SETTINGS_H_
 
@@ -12,20 +13,22 @@
 
 namespace canopy {
 
-// Everything that a model is made of except its tensors. How it is computed (dtype, device,
-// backend, threads) is no part of it.
+// Everything that defines a model except its tensors. The way in which it is computed (dtype,
+// device, backend, threads) is not included.
 struct AnswerSettings {
   ModelConfig config;
-  bool has_decision_head = false;  // Which replaces the head that the config names.
-  bool lacks_lm_head = false;      // The config names a head that the tensors lack.
+  bool has_decision_head = false;  // the decision head replaces the head named by the config
+  bool lacks_lm_head = false;      // the config names a head that the tensors lack
   DecisionTemperatures temperatures;
-  std::optional<RerankerTokens> reranker;  // In effect: the flags' tokens, or else the folder's.
+  // the tokens in use: those of the flags, or else those of the folder
+  std::optional<RerankerTokens> reranker;
 };
 
-// Returns the settings by name, without those that have their default value: a default that is
-// written out makes no difference, and a setting that is added later leaves other models alone.
-// Integers are decimal; numbers are the 16 hexadecimal digits of their float64; a list of layers is
-// the sorted numbers of those that have the property, with commas.
+// Returns the settings by name, without those that have their default value. A default that is
+// written out therefore makes no difference, and a setting that is added later does not change the
+// fingerprints of other models. Integers are decimal; numbers are the 16 hexadecimal digits of
+// their float64; a list of layers is the sorted, comma-separated numbers of the layers that have
+// the property.
 std::map<std::string, std::string> NonDefaultSettings(const AnswerSettings& settings);
 
 }  // namespace canopy

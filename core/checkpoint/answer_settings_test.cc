@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-// The names of the members that VisitFields reports either way.
+// Collects the names of the members that VisitFields passes to Setting and to InTensors.
 struct NameCollector {
   template <typename Value>
   void Setting(absl::string_view name, const Value& /*value*/) {
@@ -37,7 +37,7 @@ NameCollector ConfigNames() {
   return names;
 }
 
-// A change to each member that is a setting.
+// Returns a change to each member that is a setting.
 const std::map<std::string, std::function<void(ModelConfig*)>>& ConfigChanges() {
   static const auto* const changes = new std::map<std::string, std::function<void(ModelConfig*)>>{
       {"head", [](ModelConfig* config) { config->head = ModelHead::kClassifier; }},
@@ -144,7 +144,7 @@ TEST(AnswerSettingsTest, HeadsAndTheirFilesAreSettings) {
                           Pair("temperature.choice", "3fe0000000000000")));
   settings.temperatures = {1, 1, 3};
   settings.reranker.reset();
-  // The decision head replaces the one that the config names.
+  // The decision head replaces the head that the config names.
   settings.has_decision_head = true;
   EXPECT_THAT(NonDefaultSettings(settings),
               ElementsAre(Pair("head", "decision"), Pair("temperature.score", "4008000000000000")));

@@ -28,19 +28,20 @@ constexpr int64_t kMaxIndexValues = 1'000'000;
 constexpr size_t kMaxFileNameBytes = 255;
 
 using Files = std::vector<std::shared_ptr<FileCopy>>;
-// Tensor name to the shard that holds it.
+// Maps the name of a tensor to the shard that holds it.
 using ShardOfTensor = std::map<std::string, std::string>;
 
 absl::Status BadFile(const std::string& path, const absl::Status& status) {
   return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
 }
 
-// A folder or a device in place of a file is a bad checkpoint; NOT_FOUND passes through.
+// A folder or a device in place of a file makes the checkpoint bad. NOT_FOUND is returned
+// unchanged.
 absl::Status ToDataLoss(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }
 
-// Opens a file of tensors and reads its header: first the header's length, then the header.
+// Opens a file of tensors and reads its header: first the length of the header, then the rest.
 absl::StatusOr<std::shared_ptr<FileCopy>> OpenTensors(FolderSnapshot* folder,
                                                       const std::string& name) {
   auto file = folder->OpenFile(name);
@@ -88,7 +89,7 @@ absl::StatusOr<ShardOfTensor> ParseIndex(absl::string_view text) {
   return shard_of_tensor;
 }
 
-// Appends the tensors of one shard, all of which the index must place there, and its file.
+// Appends the file of one shard and its tensors. The index must list these tensors in this shard.
 absl::Status ReadShard(FolderSnapshot* folder, const std::string& shard,
                        const ShardOfTensor& shard_of_tensor, Files* files,
                        std::vector<TensorView>* tensors) {

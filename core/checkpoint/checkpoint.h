@@ -1,4 +1,4 @@
-// The tensors of a Hugging Face folder, read into memory.
+// Reads the tensors of a Hugging Face folder into memory.
 #ifndef CORE_CHECKPOINT_CHECKPOINT_H_
 #define CORE_CHECKPOINT_CHECKPOINT_H_
 
@@ -15,33 +15,34 @@
 
 namespace canopy {
 
-// Who reads the tensors' bytes, and how often.
+// Decides how long the bytes of tensors stay in memory.
 enum class TensorUse {
-  kKeep,     // Bytes stay until the last copy of the source is gone.
-  kRelease,  // WeightSource::Release gives a tensor's memory back once nobody needs it any more.
+  kKeep,     // until the last copy of the source is destroyed
+  kRelease,  // until WeightSource::Release is called for the tensor
 };
 
 // A checkpoint whose headers are read and checked (see safetensors.h).
 struct Checkpoint {
-  WeightSource source;  // Names, types and shapes; zeros as bytes before ReadTensors.
+  WeightSource source;  // names, types and shapes; bytes are zeros before ReadTensors
   std::vector<std::shared_ptr<FileCopy>> files;
 
   int64_t file_bytes() const;
-  // Reads everything else and closes each file as it is read. `folder` is what it was opened from.
-  // Errors of FileCopy::ReadTo.
+  // Reads the tensors' bytes, and closes each file once it is read. `folder` must be the folder
+  // that the checkpoint was opened from. Returns the errors of FileCopy::ReadTo.
   absl::Status ReadTensors(const FolderSnapshot& folder) const;
 };
 
-// Opens `model.safetensors`, else `model.safetensors.index.json` with the shards that it names, and
-// reads their headers.
+// Opens `model.safetensors` or, if it is missing, the shards named by
+// `model.safetensors.index.json`, and reads their headers.
 //
-// NOT_FOUND if both files are missing. DATA_LOSS, naming the file, if a file is malformed or no
-// regular file, if a shard's name could leave the folder, and if the index and the shards disagree
-// in either direction. Errors of FolderSnapshot::OpenFile.
+// Returns NOT_FOUND if both files are missing. Returns DATA_LOSS, naming the file, if a file is
+// malformed or not a regular file, if the name of a shard could be outside the folder, or if the
+// index and the shards do not list the same tensors. Also returns the errors of
+// FolderSnapshot::OpenFile.
 absl::StatusOr<Checkpoint> OpenCheckpoint(FolderSnapshot* folder, TensorUse use = TensorUse::kKeep);
 
-// Opens and reads the tensors of a folder that holds nothing else that matters, with the same
-// errors. DATA_LOSS if the files change meanwhile.
+// Opens and reads the tensors of a folder without its other files. Returns the errors of
+// OpenCheckpoint and ReadTensors, and DATA_LOSS if the files change during the read.
 absl::StatusOr<WeightSource> LoadCheckpoint(const std::string& folder);
 
 }  // namespace canopy

@@ -25,7 +25,7 @@ constexpr char kIndex[] = "model.safetensors.index.json";
 constexpr char kShard1[] = "model-00001-of-00002.safetensors";
 constexpr char kShard2[] = "model-00002-of-00002.safetensors";
 
-// A file of U8 tensors of two bytes each, all bytes equal to the name's last letter.
+// Returns a file of U8 tensors of two bytes each, which are equal to the last letter of the name.
 std::string FileWith(const std::vector<std::string>& names) {
   std::string header = "{";
   std::string data;
@@ -42,7 +42,7 @@ std::string Index(const std::string& weight_map) {
   return absl::StrCat(R"({"metadata":{"total_size":6},"weight_map":)", weight_map, "}");
 }
 
-// A folder with a and c in the first shard and b in the second.
+// Writes a folder with a and c in the first shard and b in the second.
 void WriteShards(const TemporaryFolder& folder) {
   folder.Write(kShard1, FileWith({"a", "c"}));
   folder.Write(kShard2, FileWith({"b"}));
@@ -63,7 +63,7 @@ int64_t OpenDescriptors() {
   return std::distance(Iterator("/proc/self/fd"), Iterator());
 }
 
-// All tensors' bytes in name order.
+// Returns the bytes of all tensors in name order.
 std::string BytesOf(const WeightSource& source) {
   std::string bytes;
   for (const TensorView& tensor : source.tensors()) {
@@ -133,7 +133,8 @@ TEST(CheckpointTest, NoticesAFileThatIsCutWhileItIsRead) {
   EXPECT_THAT(status.message(), HasSubstr(kShard2));
 }
 
-// A link to the folder that moves at whichever moment: all shards are those of one checkpoint.
+// A symbolic link to the folder may change at any moment. All shards still come from one
+// checkpoint.
 TEST(CheckpointTest, ALinkThatMovesMixesNoShards) {
   const TemporaryFolder root;
   const TemporaryFolder first;
@@ -186,7 +187,8 @@ TEST(CheckpointTest, ReleasedTensorsGiveTheirMemoryBack) {
     ASSERT_TRUE(checkpoint->ReadTensors(snapshot).ok());
     const WeightSource& source = checkpoint->source;
     source.Release(*source.Find("a"));
-    // Pages in memory of their own are zeros again; those at the ends belong to others too.
+    // Pages within the tensor are zeros again. The pages at its ends are shared with other bytes
+    // and stay.
     EXPECT_EQ(source.Find("a")->bytes[kBytes / 2], use == TensorUse::kKeep ? 'x' : 0);
     EXPECT_EQ(BytesOf(source).substr(kBytes), std::string(kBytes, 'x'));
   }

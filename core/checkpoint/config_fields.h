@@ -1,12 +1,13 @@
-// The list of all members of a ModelConfig, from which the fingerprint's settings are made.
+// Lists all members of a ModelConfig. The settings of the fingerprint are derived from this list.
 //
 // The structured bindings below name every member, so a member that is added to one of these
-// structs without being listed here does not compile. Whoever adds a member decides what it is:
+// structs without being listed here does not compile. A new member must be listed as one of these:
 //   Setting    The member can change an answer while the tensors stay the same. It is part of the
 //              fingerprint unless it has the value that a default-constructed ModelConfig gives it.
-//              Let that value mean "as before": then older checkpoints keep their fingerprints.
+//              Choose a default that means "as before", so that older checkpoints keep their
+//              fingerprints.
 //   InTensors  The member follows from names and shapes of the tensors, which are part of the
-//              fingerprint: MatchWeights refuses a config that says anything else.
+//              fingerprint: MatchWeights refuses a config that contradicts them.
 #ifndef CORE_CHECKPOINT_CONFIG_FIELDS_H_
 #define CORE_CHECKPOINT_CONFIG_FIELDS_H_
 
@@ -25,8 +26,8 @@ void VisitRopeFields(const RopeConfig& rope, Visitor& visitor) {
   visitor.Setting("rope.beta_fast", beta_fast);
   visitor.Setting("rope.beta_slow", beta_slow);
   visitor.Setting("rope.truncate", truncate);
-  // The default comes from a logarithm, whose last bit differs between mathematical libraries, and
-  // cosines and sines are multiplied by it in float32.
+  // The value is rounded to float32, because its default comes from a logarithm, whose last bit
+  // differs between math libraries. Cosines and sines are multiplied by it in float32 anyway.
   visitor.Setting("rope.attention_factor",
                   static_cast<double>(static_cast<float>(attention_factor)));
   visitor.Setting("rope.low_freq_factor", low_freq_factor);
@@ -53,12 +54,14 @@ void VisitFields(const ModelConfig& config, Visitor& visitor) {
                rms_norm_eps, rope, qkv_bias, output_bias, qk_norm, tie_word_embeddings,
                sliding_window, sliding_layers, experts, num_labels, pad_token, auto_map,
                ignored_keys] = config;
-  // max_positions follows from max_position_embeddings and rope. The others change no answer.
+  // max_positions follows from max_position_embeddings and rope. The other three do not change
+  // answers.
   static_cast<void>(max_positions);
   static_cast<void>(pad_token);
   static_cast<void>(auto_map);
   static_cast<void>(ignored_keys);
-  // The class is a head and a family; what a family computes is in the other members.
+  // The architecture names a head and a family. Everything that a family computes is in other
+  // members.
   visitor.InTensors("architecture", architecture);
   visitor.Setting("head", head);
   visitor.InTensors("vocab_size", vocab_size);
@@ -75,8 +78,8 @@ void VisitFields(const ModelConfig& config, Visitor& visitor) {
   visitor.InTensors("qkv_bias", qkv_bias);
   visitor.InTensors("output_bias", output_bias);
   visitor.InTensors("qk_norm", qk_norm);
-  // A head that is stored although it is tied must equal the embedding, so both read the same. An
-  // untied language model that stores none counts as one without a head: see AnswerSettings.
+  // If a tied head is stored, it must equal the embedding, so both give the same answers. An untied
+  // language model without a stored head counts as a model without a head: see AnswerSettings.
   visitor.InTensors("tie_word_embeddings", tie_word_embeddings);
   visitor.Setting("sliding_window", sliding_window);
   visitor.Setting("sliding_layers", sliding_layers);

@@ -1,5 +1,5 @@
-// The checkpoint layout of typed-decision models: a backbone under a prefix of its own, and beside
-// it a head that sees all candidates of a question at once (core/scoring/set_head).
+// The checkpoint layout of typed-decision models: a backbone with its own prefix, and a head that
+// reads all candidates of a question together (core/scoring/set_head).
 #ifndef CORE_CHECKPOINT_DECISION_LAYOUT_H_
 #define CORE_CHECKPOINT_DECISION_LAYOUT_H_
 
@@ -12,14 +12,14 @@ namespace canopy {
 
 inline constexpr char kDecisionBackbonePrefix[] = "path_encoder.backbone.";
 
-// Sizes of the head that every published checkpoint has.
+// The sizes of the head, which are the same in every published checkpoint.
 inline constexpr int64_t kSetWidth = 256;
 inline constexpr int64_t kSetHeads = 4;
 inline constexpr int64_t kSetFeedForward = 1024;
 inline constexpr int64_t kSetLayers = 2;
 
-// The head's tensors: proj_in, set_encoder (PyTorch's names of a TransformerEncoder), proj_out and
-// scorer; all projections have biases.
+// Returns the tensors of the head: proj_in, set_encoder (with the names of PyTorch's
+// TransformerEncoder), proj_out and scorer. All projections have biases.
 std::vector<TensorSpec> DecisionHeadTensors(int64_t hidden_size);
 
 }  // namespace canopy

@@ -29,7 +29,7 @@ absl::Status FileError(int error_number, absl::string_view what, absl::string_vi
   const std::string message = absl::StrCat("cannot ", what, " ", path, ": ");
   switch (error_number) {
     case ENOENT:
-    case ENOTDIR:  // A component of the path is a file, so there is nothing at the path.
+    case ENOTDIR:  // a component of the path is a file
       return absl::NotFoundError(message + "no such file");
     case ENOMEM:
       return absl::ResourceExhaustedError(message + "no memory");
@@ -53,7 +53,7 @@ absl::StatusOr<std::shared_ptr<FileCopy>> FileCopy::Create(int descriptor, size_
       return absl::ResourceExhaustedError(
           absl::StrCat("no room for the ", size, " bytes of ", path));
     }
-    // Large pages spare most of the page faults; the request is only a hint.
+    // Large pages avoid most of the page faults. The request is only a hint.
     (void)madvise(memory, size, MADV_HUGEPAGE);
     data = static_cast<uint8_t*>(memory);
   }
@@ -92,7 +92,7 @@ absl::Status FileCopy::ReadTo(size_t end, const ReadOptions& options) {
   return absl::OkStatus();
 }
 
-// Reads a piece on each thread that there is, all of them before `end`.
+// Reads one piece on each thread that the system can start. All pieces end at or before `end`.
 absl::Status FileCopy::ReadStep(size_t end, const ReadOptions& options) {
   std::vector<std::future<absl::Status>> helpers;
   const size_t first_end = std::min(read_ + options.step_bytes, end);
@@ -101,7 +101,7 @@ absl::Status FileCopy::ReadStep(size_t end, const ReadOptions& options) {
     const size_t piece_end = std::min(begin + options.step_bytes, end);
     auto helper = StartHelper([this, begin, piece_end] { return ReadPiece(begin, piece_end); });
     if (!helper.has_value()) {
-      break;  // Later steps read the rest.
+      break;  // later steps read the rest
     }
     helpers.push_back(*std::move(helper));
     begin = piece_end;
@@ -135,14 +135,14 @@ absl::Status FileCopy::ReadPiece(size_t begin, size_t end) const {
 }
 
 void FileCopy::Release(absl::Span<const uint8_t> bytes) const {
-  // Memory starts at a page, so whole pages have offsets that are multiples of a page.
+  // The memory starts at a page boundary, so whole pages start at multiples of the page size.
   const size_t page = PageBytes();
   const auto offset = static_cast<size_t>(bytes.data() - data_);
   const size_t begin = (offset + page - 1) / page * page;
   const size_t end = (offset + bytes.size()) / page * page;
   if (begin < end) {
-    // Private and anonymous memory without locks: this cannot fail, and if it did, the memory would
-    // only be given back later.
+    // The call cannot fail for private anonymous memory without locks. If it did, the memory would
+    // only be released later.
     (void)madvise(data_ + begin, end - begin, MADV_DONTNEED);
   }
 }

@@ -1,5 +1,5 @@
-// A file read into memory piece by piece. Whatever happens to the file afterwards, the bytes that
-// were read stay what they are, and no access to them can fail.
+// Reads a file into memory piece by piece. Later changes to the file do not affect the bytes that
+// were read, and reading them from memory cannot fail.
 #ifndef CORE_CHECKPOINT_FILE_COPY_H_
 #define CORE_CHECKPOINT_FILE_COPY_H_
 
@@ -17,33 +17,34 @@
 
 namespace canopy {
 
-// Returns an error once nobody wants what is being read, which ends the reading. Null = always
-// wanted.
+// Returns an error if the result of a long operation is no longer needed; the operation then stops
+// with this error. Null = always needed.
 using WantedCheck = std::function<absl::Status()>;
 
-// The bytes that are read, hashed or looked at between two questions of a WantedCheck: some
-// milliseconds of work.
+// The number of bytes that are read, hashed or checked between two calls of a WantedCheck. This
+// takes some milliseconds.
 inline constexpr size_t kStepBytes = size_t{16} << 20;
 
-// The error of a failed system call on `path`, with the system's text. NOT_FOUND if there is no
-// such file, RESOURCE_EXHAUSTED if memory is short, UNAVAILABLE if too many files are open, and
-// DATA_LOSS for everything else (no permission, a loop of links, a failing disk).
+// Returns the error of a failed system call on `path`, with the system's text: NOT_FOUND if there
+// is no such file, RESOURCE_EXHAUSTED if memory is short, UNAVAILABLE if too many files are open,
+// and DATA_LOSS for every other error (no permission, a loop of links, a failing disk).
 absl::Status FileError(int error_number, absl::string_view what, absl::string_view path);
 
 struct ReadOptions {
-  // Asked before each step, from the calling thread.
+  // Called before each step, from the calling thread.
   WantedCheck check_wanted;
-  size_t step_bytes = kStepBytes;  // That a thread reads at once; tests make it small.
-  // Threads that share a step: copying out of the page cache to fresh memory takes one thread
-  // longer than fast disks take. Fewer if the system gives no more.
+  size_t step_bytes = kStepBytes;  // bytes that a thread reads at once; tests use small values
+  // The number of threads that share a step. One thread copies from the page cache to fresh memory
+  // more slowly than fast disks read. Fewer threads are used if the system cannot start them.
   int num_threads = 1;
 };
 
-// Thread-compatible, except as Release says.
+// Thread-compatible, except for Release.
 class FileCopy {
  public:
-  // Takes `descriptor`, of a regular file of `size` bytes, even if it fails. Reserves memory and
-  // reads nothing. `path` is for errors. RESOURCE_EXHAUSTED if there is no room.
+  // Reserves memory for a regular file of `size` bytes and reads nothing. Takes ownership of
+  // `descriptor`, even on failure. `path` is used in errors. Returns RESOURCE_EXHAUSTED if there is
+  // not enough memory.
   static absl::StatusOr<std::shared_ptr<FileCopy>> Create(int descriptor, size_t size,
                                                           std::string path);
 
@@ -51,16 +52,17 @@ class FileCopy {
   FileCopy& operator=(const FileCopy&) = delete;
   ~FileCopy();
 
-  // Reads those of the first `end` bytes (at most all) that are not read yet. Closes the file once
-  // all is read. DATA_LOSS if the file has become shorter; errors of FileError and check_wanted.
+  // Reads the first `end` bytes, except those that are already read. Closes the file once all of it
+  // is read. Precondition: `end` is at most the size of the file. Returns DATA_LOSS if the file has
+  // become shorter, and the errors of FileError and check_wanted.
   absl::Status ReadTo(size_t end, const ReadOptions& options = {});
 
-  // The whole size; zeros where nothing was read.
+  // Returns all bytes of the file. Bytes that are not read yet are zeros.
   absl::Span<const uint8_t> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  // Gives the memory of `bytes`, a part of bytes(), back to the system, except what shares a page
-  // with other bytes. Nobody may read them any more: they have become zeros. From any thread.
+  // Returns the memory of `bytes`, a part of bytes(), to the system, except pages that are shared
+  // with other bytes. The bytes become zeros and must not be read any more. Thread-safe.
   void Release(absl::Span<const uint8_t> bytes) const;
 
  private:
@@ -72,8 +74,8 @@ class FileCopy {
   void CloseFile();
 
   const std::string path_;
-  int descriptor_;       // -1 once all is read
-  uint8_t* const data_;  // null when the file is empty
+  int descriptor_;       // -1 once the whole file is read
+  uint8_t* const data_;  // null if the file is empty
   const size_t size_;
   size_t read_ = 0;
 };

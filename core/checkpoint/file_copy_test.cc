@@ -36,7 +36,7 @@ ReadOptions Asking(WantedCheck check_wanted) {
   return options;
 }
 
-// A file of zeros that takes no room on the disk.
+// Writes a sparse file of zeros.
 std::string WriteZeros(const TemporaryFolder& folder, int64_t size) {
   std::string path = folder.Write("zeros", "");
   EXPECT_EQ(truncate(path.c_str(), size), 0);
@@ -88,7 +88,7 @@ TEST(FileCopyTest, StopsWhenNobodyWantsIt) {
   EXPECT_EQ(TextOf(**file), std::string(6, '\0'));
 }
 
-// Before each 16 MiB, so that a long read ends soon; what is read stays.
+// The check runs before each 16 MiB, so that a long read ends soon. The bytes that were read stay.
 TEST(FileCopyTest, AsksBeforeEachStepWhetherItIsWanted) {
   constexpr size_t kStep = size_t{16} << 20;
   const TemporaryFolder folder;
@@ -169,7 +169,7 @@ TEST(FileCopyTest, GivesBackItsDescriptorAndItsMemory) {
   EXPECT_LT(MappedPages(), pages + kSize / 2 / getpagesize());
 }
 
-// Nobody writes to it, so that to open it as a file would be would take for ever.
+// The pipe has no writer, so opening it without O_NONBLOCK would never return.
 TEST(FileCopyTest, ANamedPipeIsRefusedAtOnce) {
   const TemporaryFolder folder;
   const std::string path = folder.Join("pipe");

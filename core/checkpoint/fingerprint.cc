@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kCheckInterval{50};
 
 using Digest = std::array<uint8_t, kDigestBytes>;
 
-// SHA-256 of what is added to it. A failure of the library shows in Finish.
+// Computes a SHA-256. Finish returns an error if OpenSSL failed at any point.
 class Sha256 {
  public:
   Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
@@ -71,7 +71,7 @@ std::string ShortHex(const Digest& digest) {
       absl::string_view(reinterpret_cast<const char*>(digest.data()), kFingerprintBytes));
 }
 
-// Hashes the data of tensors on several threads, the largest first.
+// Hashes the data of tensors on several threads, starting with the largest tensors.
 class TensorHasher {
  public:
   TensorHasher(absl::Span<const TensorView> tensors, HashOptions options)
@@ -84,13 +84,13 @@ class TensorHasher {
     });
   }
 
-  // In the order of the tensors.
+  // Returns the digests in the order of the tensors.
   absl::StatusOr<std::vector<Digest>> Run() {
     std::vector<std::future<absl::Status>> helpers;
     for (int i = 1; i < options_.num_threads; ++i) {
       auto helper = StartHelper([this] { return HashAll(nullptr); });
       if (!helper.has_value()) {
-        break;  // Those that there are take all tensors.
+        break;  // the threads that started hash all tensors
       }
       helpers.push_back(*std::move(helper));
     }
@@ -141,7 +141,7 @@ class TensorHasher {
   const absl::Span<const TensorView> tensors_;
   const HashOptions options_;
   std::vector<size_t> order_;
-  std::vector<Digest> digests_;  // each element belongs to the thread that took its tensor
+  std::vector<Digest> digests_;  // each element is written by the thread that hashes its tensor
   std::atomic<size_t> next_{0};
   std::atomic<bool> stop_{false};
 };

@@ -1,5 +1,6 @@
-// The fingerprint of a model: equal where two models give the same answers, up to how they are
-// computed. docs/WEIGHTS.md publishes the recipe; tests/fingerprint follows it in Python.
+// Computes the fingerprint of a model. Models with equal fingerprints give the same answers, apart
+// from differences in how they are computed. docs/WEIGHTS.md publishes the recipe;
+// tests/fingerprint implements it in Python.
 #ifndef CORE_CHECKPOINT_FINGERPRINT_H_
 #define CORE_CHECKPOINT_FINGERPRINT_H_
 
@@ -15,7 +16,7 @@ namespace canopy {
 
 struct HashOptions {
   int num_threads = 1;
-  // Asked between steps, from the calling thread.
+  // Called between steps, from the calling thread.
   WantedCheck check_wanted;
 };
 
@@ -25,15 +26,15 @@ struct HashOptions {
 //   u64 number of tensors; for each in name order: string name, string dtype ("BF16"), u64 rank,
 //     u64 for each dimension, the 32 bytes of the SHA-256 of its data
 // where u64 is 8 bytes, little-endian, and a string is its u64 length in bytes and the bytes.
-// `settings` are those of NonDefaultSettings. How tensors are spread over files makes no
-// difference. Reads every byte once. INTERNAL if the library refuses to hash; errors of
+// `settings` must come from NonDefaultSettings. The distribution of tensors over files makes no
+// difference. Reads every byte once. Returns INTERNAL if OpenSSL fails, and the errors of
 // check_wanted.
 absl::StatusOr<std::string> Fingerprint(const std::map<std::string, std::string>& settings,
                                         const WeightSource& source,
                                         const HashOptions& options = {});
 
-// Returns the first 16 hexadecimal digits of the SHA-256 of `text`, which is how a vocabulary is
-// named. INTERNAL if the library refuses to hash.
+// Returns the first 16 hexadecimal digits of the SHA-256 of `text`. It identifies a vocabulary.
+// Returns INTERNAL if OpenSSL fails.
 absl::StatusOr<std::string> ShortHash(absl::string_view text);
 
 }  // namespace canopy

@@ -26,7 +26,7 @@ std::string FingerprintOf(std::vector<TensorView> tensors, const Settings& setti
   return *Fingerprint(settings, SourceOf(std::move(tensors)));
 }
 
-// Expected: hashlib.sha256 over the documented encoding in Python.
+// The expected values are hashlib.sha256 over the documented encoding in Python.
 TEST(FingerprintTest, IsTheDocumentedHash) {
   EXPECT_EQ(FingerprintOf({}), "f262d5c7bfde18d3");
   EXPECT_EQ(FingerprintOf(FourTensors()), "cac307d9e1982378");
@@ -63,7 +63,7 @@ TEST(FingerprintTest, SeesEveryPartAndNoOrder) {
   EXPECT_EQ(all.size(), 9U);
 }
 
-// A few steps of a large tensor, and many small ones.
+// Returns a large tensor that needs a few steps, and many small tensors.
 std::vector<TensorView> ManyTensors(const std::string& large) {
   std::vector<TensorView> tensors = FourTensors();
   tensors.push_back({"large", DType::kUInt8, {static_cast<int64_t>(large.size())}, Bytes(large)});
@@ -114,7 +114,7 @@ TEST(FingerprintTest, StopsAtAnyStepWhenNobodyWantsIt) {
   }
 }
 
-// The SHA-256 of "abc", as FIPS 180 prints it.
+// The expected value is the SHA-256 of "abc" in FIPS 180.
 TEST(FingerprintTest, TheShortHashIsTheStartOfSha256) {
   EXPECT_EQ(*ShortHash("abc"), "ba7816bf8f01cfea");
 }

@@ -22,8 +22,9 @@ using nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr JsonLimits kLimits = {kMaxFileBytes, 8, 10'000};
-// Folders have up to five modules. Names go into errors and into answers, so they are short: a
-// class with its packages has up to 66 characters, and all the library's modes, joined, have 51.
+// Published folders have up to five modules. Names appear in errors and in answers, so they are
+// limited: a class with its packages has up to 66 characters, and all the library's modes joined
+// have 51.
 constexpr size_t kMaxModules = 32;
 constexpr size_t kMaxModeBytes = 64;
 constexpr size_t kMaxTypeBytes = 256;
@@ -33,7 +34,8 @@ constexpr char kConfigFile[] = "config.json";
 constexpr char kDefaultPoolingFolder[] = "1_Pooling";
 constexpr absl::string_view kLibrary = "sentence_transformers.";
 
-// The keys of a pooling configuration before the library's version 5.4, and the names since then.
+// The keys of a pooling configuration before version 5.4 of the library, and the names of the modes
+// since then.
 struct PoolingKey {
   const char* key;
   const char* mode;
@@ -52,7 +54,7 @@ absl::Status BadFile(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, ": ", what));
 }
 
-// Returns nothing if there is no such file.
+// Returns nullopt if there is no such file.
 absl::StatusOr<std::optional<json>> ReadJson(FolderSnapshot* folder, const std::string& name) {
   const absl::StatusOr<std::string> text = folder->ReadText(name, kMaxFileBytes);
   if (absl::IsNotFound(text.status())) {
@@ -66,7 +68,7 @@ absl::StatusOr<std::optional<json>> ReadJson(FolderSnapshot* folder, const std::
   return *std::move(document);
 }
 
-// Returns whether it is a name of graphic ASCII characters, so that a line of text can hold it.
+// Returns true if `text` consists of graphic ASCII characters, so that it fits into a line of text.
 bool IsName(absl::string_view text, size_t max_bytes) {
   return !text.empty() && text.size() <= max_bytes &&
          std::all_of(text.begin(), text.end(), absl::ascii_isgraph);
@@ -117,7 +119,7 @@ bool IsInside(const std::string& path) {
          !absl::StrContains(path, "..") && path.find('\0') == path.npos;
 }
 
-// The string value of a module's key; null otherwise.
+// Returns the string value of a module's key, or null if it has none.
 const std::string* TextOf(const json& module, const char* key) {
   const auto value = module.is_object() ? module.find(key) : module.end();
   return module.is_object() && value != module.end() && value->is_string()
@@ -155,7 +157,7 @@ absl::Status ReadModule(FolderSnapshot* folder, const json& module, FolderPoolin
                    absl::StrCat("type ", DescribeJson(*type), " is not a name of at most ",
                                 kMaxTypeBytes, " bytes"));
   }
-  // A class of another package may have any name and do anything.
+  // A class of another package may have any name and behave in any way.
   const std::vector<absl::string_view> parts = absl::StrSplit(*type, '.');
   const absl::string_view name = absl::StartsWith(*type, kLibrary) ? parts.back() : "";
   if (name == "Transformer") {

@@ -1,6 +1,6 @@
-// How a sentence-transformers folder makes one vector of a text: its modules.json and the files
-// that this names. Canopy pools by the last token only; what else a folder asks for is refused
-// here.
+// Reads how a sentence-transformers folder computes the vector of a text, from its modules.json and
+// the files that it names. Canopy only supports pooling of the last token; CheckLastTokenPooling
+// refuses other folders.
 #ifndef CORE_CHECKPOINT_FOLDER_POOLING_H_
 #define CORE_CHECKPOINT_FOLDER_POOLING_H_
 
@@ -14,25 +14,27 @@
 namespace canopy {
 
 struct FolderPooling {
-  // "last", "mean", "cls", "max", ...; several joined by '+'. Empty if the folder does not say.
+  // "last", "mean", "cls", "max", ...; several modes are joined by '+'. Empty if the folder does
+  // not specify one.
   std::string mode;
-  // A Normalize module: the folder's vectors have L2 norm 1.
+  // True if there is a Normalize module: the folder's vectors have L2 norm 1.
   bool normalizes = false;
-  // The folder's other modules that change a vector, as modules.json names their types.
+  // The folder's other modules that change a vector, by their types in modules.json.
   std::vector<std::string> other_modules;
-  // Modules that change no vector and are ignored.
+  // The folder's modules that do not change a vector. They are ignored.
   std::vector<std::string> ignored_modules;
 };
 
-// Reads modules.json, or 1_Pooling/config.json in a folder without one. Returns an empty
-// FolderPooling if the folder has neither. DATA_LOSS, naming the file, if a file is malformed, is
-// missing although modules.json names it, or would lie outside the folder, or if there are more
-// than 32 modules, a module's modes have more than 64 bytes, or its type or path has more than 256;
-// errors of FolderSnapshot.
+// Reads modules.json, or 1_Pooling/config.json if the folder has no modules.json. Returns an empty
+// FolderPooling if the folder has neither file.
+//
+// Returns DATA_LOSS, naming the file, if a file is malformed, if modules.json names a file that is
+// missing or outside the folder, and if a limit is exceeded: 32 modules, 64 bytes for the modes of
+// a module, 256 bytes for its type and for its path. Also returns the errors of FolderSnapshot.
 absl::StatusOr<FolderPooling> ReadFolderPooling(FolderSnapshot* folder);
 
-// Returns FAILED_PRECONDITION, naming what differs and the flag that accepts it, if the folder's
-// vectors are not those of the last token.
+// Returns FAILED_PRECONDITION if the folder's vectors are not those of the last token. The message
+// names the difference and the flag that accepts it.
 absl::Status CheckLastTokenPooling(const FolderPooling& pooling);
 
 }  // namespace canopy

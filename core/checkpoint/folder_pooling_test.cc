@@ -26,12 +26,12 @@ constexpr char kDense[] = R"({"idx": 2, "name": "2", "path": "2_Dense",
 constexpr char kNormalize[] = R"({"idx": 3, "name": "3", "path": "3_Normalize",
                                   "type": "sentence_transformers.models.Normalize"})";
 
-// What Qwen3-Embedding's folders hold.
+// The contents of the folders of Qwen3-Embedding.
 constexpr char kLastToken[] = R"({"word_embedding_dimension": 1024, "pooling_mode_cls_token": false,
   "pooling_mode_mean_tokens": false, "pooling_mode_max_tokens": false,
   "pooling_mode_mean_sqrt_len_tokens": false, "pooling_mode_weightedmean_tokens": false,
   "pooling_mode_lasttoken": true, "include_prompt": true})";
-// What sentence-transformers writes of a plain model.
+// The configuration that sentence-transformers writes for a plain model.
 constexpr char kMean[] = R"({"word_embedding_dimension": 384, "pooling_mode_cls_token": false,
   "pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": false,
   "pooling_mode_mean_sqrt_len_tokens": false})";
@@ -93,11 +93,11 @@ TEST_F(FolderPoolingTest, RefusesEveryOtherPooling) {
       {R"({"pooling_mode_mean_tokens": false, "pooling_mode_mean_sqrt_len_tokens": true})",
        "mean_sqrt_len_tokens"},
       {R"({"pooling_mode_mean_tokens": true, "pooling_mode_lasttoken": true})", "mean+last"},
-      // The library's own default is the mean, and it concatenates what is true.
+      // The library's default is the mean, and it concatenates all modes that are true.
       {R"({"pooling_mode_lasttoken": true})", "mean+last"},
       {R"({"word_embedding_dimension": 8})", "mean"},
       {R"({"pooling_mode_mean_tokens": false})", "none"},
-      // Since version 5.4.
+      // The keys of version 5.4 and later.
       {R"({"embedding_dimension": 8, "pooling_mode": "mean"})", "mean"},
       {R"({"embedding_dimension": 8, "pooling_mode": ["cls", "lasttoken"]})", "cls+last"},
   };
@@ -120,7 +120,7 @@ TEST_F(FolderPoolingTest, RefusesLayersBehindThePooling) {
   WriteModules({kTransformer, kPooling, kDense, kNormalize});
   EXPECT_THAT(CheckLastTokenPooling(*Load()).message(),
               HasSubstr("has the module sentence_transformers.models.Dense"));
-  // A class of somebody else's package may do anything, whatever its name.
+  // A class of another package may behave in any way, whatever its name.
   WriteModules({R"({"path": "", "type": "custom_st.Transformer"})", kPooling});
   EXPECT_THAT(CheckLastTokenPooling(*Load()).message(),
               HasSubstr("has the module custom_st.Transformer"));
@@ -130,7 +130,7 @@ TEST_F(FolderPoolingTest, RefusesLayersBehindThePooling) {
               HasSubstr("pools by \"mean\" and has the module"));
 }
 
-// The names of version 5.4, and what a reranker's folder holds.
+// The names are those of version 5.4, and those in a reranker's folder.
 TEST_F(FolderPoolingTest, KnowsModulesByTheirClassAndReportsIgnoredOnes) {
   WritePooling(kLastToken);
   WriteModules(
@@ -180,7 +180,7 @@ TEST_F(FolderPoolingTest, NamesTheFileThatIsMalformed) {
               HasSubstr("1_Pooling/config.json: missing, although modules.json names it"));
 }
 
-// One file of nearly 1 MiB that 3,300 modules name would become a mode of 3 GB.
+// Without limits, 3,300 modules that name the same file of nearly 1 MiB would give a mode of 3 GB.
 TEST_F(FolderPoolingTest, BoundsWhatAHostileFolderSays) {
   const auto error = [&] {
     const absl::Status status = Load().status();

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kQuiet = kSecond / 50;
 constexpr int64_t kQuietOfWholeSeconds = 2 * kSecond;
-// The age from which a file is read at once.
+// A file whose ctime is this long ago is read without a wait.
 constexpr int64_t kLongAgo = 60 * kSecond;
 constexpr int64_t kMostWaitBetweenChecks = kSecond / 200;
 constexpr int kMostWaits = 50;
@@ -83,7 +83,7 @@ absl::Status FolderSnapshot::CheckWanted() const {
   return options_.check_wanted ? options_.check_wanted() : absl::OkStatus();
 }
 
-// Most files of a folder are optional, but a link to nothing was meant to be there.
+// Most files of a folder are optional, but a dangling link means that its file should be there.
 absl::Status FolderSnapshot::NotThere(const std::string& name, int error_number) {
   struct stat info = {};
   if (error_number == ENOENT &&
@@ -100,7 +100,7 @@ absl::Status FolderSnapshot::NotThere(const std::string& name, int error_number)
 
 absl::StatusOr<std::shared_ptr<FileCopy>> FolderSnapshot::OpenFile(const std::string& name) {
   CANOPY_RETURN_IF_ERROR(CheckWanted());
-  // Without O_NONBLOCK a named pipe would block here for ever.
+  // Without O_NONBLOCK, opening a named pipe without a writer would block forever.
   const int descriptor =
       openat(descriptor_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) {
@@ -128,7 +128,8 @@ absl::Status FolderSnapshot::Read(FileCopy* file, size_t end) const {
   return file->ReadTo(end, options_);
 }
 
-// The file's identity once its ctime is so old that every later write gives another one.
+// Waits until the file's ctime is so old that every later write has another ctime, and returns the
+// file's identity.
 absl::StatusOr<FileIdentity> FolderSnapshot::Settle(int descriptor, const std::string& name) {
   for (int waits = 0; waits <= kMostWaits; ++waits) {
     struct stat info = {};

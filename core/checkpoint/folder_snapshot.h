@@ -1,27 +1,29 @@
-// Reads files of one folder so that all of them are as they were at one instant, whoever writes to
-// the folder meanwhile.
+// Reads files of one folder in the state that all of them had at one instant, even if other
+// processes write to the folder at the same time.
 //
-// How a change is seen:
-// 1. The folder's path is resolved once. Every file is opened once, by its name below the folder's
-//    descriptor, so a symbolic link to the folder may move at any time.
-// 2. A file's identity (device, inode, size, mtime and ctime in nanoseconds) is taken before its
-//    first byte is read. Once all files are read, CheckUnchanged resolves every name again and
-//    compares; a name that was absent must still be absent. So every file held exactly what was
-//    read at the instant when the last one was opened.
-// 3. The kernel cuts ctime to the ticks of its clock (at most 10 ms), so two writes in one tick
-//    give the same ctime. Therefore a file is not read before 20 ms have passed since the instant
-//    of its ctime, and it must have kept its identity until then: every write from then on gets
-//    another ctime. Filesystems with whole seconds get 2 s. Time is counted from the ctimes
-//    themselves, so the clock of a file server may differ from ours by up to a minute. Files that
-//    changed over a minute ago, or will change in over a minute, by our clock, are read at once:
-//    they are old, or their ctime was given by a wrong clock and would hide how late it is for the
-//    others. Not covered, therefore: a file server whose clock differs by more than a minute. There
-//    a second write in the tick of the ctime that was seen goes unnoticed if it comes while the
+// How changes are detected:
+// 1. The folder's path is resolved once. Every file is opened once, by its name relative to the
+//    folder's descriptor, so a symbolic link to the folder may be changed at any time.
+// 2. A file's identity (device, inode, size, mtime and ctime in nanoseconds) is recorded before its
+//    first byte is read. After all files are read, CheckUnchanged resolves every name again and
+//    compares identities; a name that was absent must still be absent. So at the instant when the
+//    last file was opened, every file had exactly the contents that were read.
+// 3. The kernel rounds ctime down to the ticks of its clock (at most 10 ms), so two writes in one
+//    tick have the same ctime. Therefore a file is read only if at least 20 ms have passed since
+//    its ctime and its identity did not change until then: every later write gets another ctime. On
+//    filesystems with whole seconds the wait is 2 s. The time is derived from the ctimes seen so
+//    far and our steady clock, so the clock of a file server may differ from ours by up to a
+//    minute.
+// 4. A file whose ctime is more than a minute before or after our clock is read at once. Either it
+//    is old, or a wrong clock has set its ctime, which then tells nothing about the other files. So
+//    changes can be missed if the clock of a file server differs from ours by more than a minute: a
+//    second write in the same tick as the recorded ctime goes unnoticed if it happens while the
 //    file is read.
-// Nothing is mapped: a file that is cut gives an error, never a signal.
+// Files are not mapped into memory, so a file that is truncated causes an error, not a signal.
 //
-// Writes through a shared mapping may leave ctime alone, so they can be missed. The fingerprint is
-// of the bytes in memory, which are those that go to the device, in that case too.
+// Writes through a shared mapping may not update ctime, so they can be missed. Even then the
+// fingerprint is correct, because it is computed from the bytes in memory that are copied to the
+// device.
 #ifndef CORE_CHECKPOINT_FOLDER_SNAPSHOT_H_
 #define CORE_CHECKPOINT_FOLDER_SNAPSHOT_H_
 
@@ -41,7 +43,7 @@
 
 namespace canopy {
 
-// What tells a file and its contents apart from others. Times are nanoseconds since 1970.
+// Identifies a file and its contents. Times are nanoseconds since 1970.
 struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -56,28 +58,30 @@ struct FileIdentity {
 // Thread-compatible.
 class FolderSnapshot {
  public:
-  // Files are read with `options`, whose check_wanted is also asked before each file and while one
-  // is waited for. NOT_FOUND if there is no such folder; other errors of FileError.
+  // Opens a folder. Its files are read with `options`; check_wanted is also called before each file
+  // and while waiting for one. Returns NOT_FOUND if there is no such folder, and the other errors
+  // of FileError.
   static absl::StatusOr<FolderSnapshot> Open(const std::string& folder, ReadOptions options = {});
 
   FolderSnapshot(FolderSnapshot&& other) noexcept;
   FolderSnapshot& operator=(FolderSnapshot&&) = delete;
   ~FolderSnapshot();
 
-  // Opens a file and reads nothing of it. `name` is its path below the folder, such as
-  // "config.json"; it may be a symbolic link.
-  // NOT_FOUND if there is no such name, INVALID_ARGUMENT if it is not a regular file, DATA_LOSS if
-  // it is a link to nothing or keeps being written, and errors of FileError and of check_wanted.
+  // Opens a file without reading it. `name` is its path relative to the folder, such as
+  // "config.json"; it may be a symbolic link. Returns NOT_FOUND if the name does not exist,
+  // INVALID_ARGUMENT if it is not a regular file, and DATA_LOSS if it is a dangling link or changes
+  // all the time. Also returns the errors of FileError and check_wanted.
   absl::StatusOr<std::shared_ptr<FileCopy>> OpenFile(const std::string& name);
 
-  // Reads a file of at most `max_bytes`. Errors of OpenFile, and DATA_LOSS if it is larger.
+  // Reads a file of at most `max_bytes`. Returns the errors of OpenFile, and DATA_LOSS if the file
+  // is larger.
   absl::StatusOr<std::string> ReadText(const std::string& name, int64_t max_bytes);
 
-  // Reads the next bytes of a file that OpenFile gave, as FileCopy::ReadTo.
+  // Reads the next bytes of a file opened by OpenFile, as FileCopy::ReadTo does.
   absl::Status Read(FileCopy* file, size_t end) const;
 
-  // Call it when everything is read and before anything is used. DATA_LOSS, naming the file, unless
-  // every file that was opened or missed is as it was.
+  // Returns DATA_LOSS, naming the file, unless every file that was opened or found missing is
+  // unchanged. Call it after everything is read and before anything is used.
   absl::Status CheckUnchanged() const;
 
   std::string PathOf(absl::string_view name) const;
@@ -85,7 +89,7 @@ class FolderSnapshot {
   const WantedCheck& check_wanted() const { return options_.check_wanted; }
 
  private:
-  // A name, and the file that was there.
+  // A name, and the file that was there; nullopt = there was none.
   struct Seen {
     std::string name;
     std::optional<FileIdentity> identity;
@@ -100,11 +104,11 @@ class FolderSnapshot {
   absl::Status CheckWanted() const;
 
   const std::string folder_;
-  int descriptor_;  // -1 when moved from
+  int descriptor_;  // -1 after a move
   const ReadOptions options_;
   std::vector<Seen> seen_;
-  // By the clock of the folder's filesystem, it is at least `known_ns_` + the time since
-  // `known_at_`, which our own clock measures.
+  // A lower bound on the clock of the folder's filesystem: `known_ns_` + the time since `known_at_`
+  // by our own steady clock.
   int64_t known_ns_ = INT64_MIN;
   std::chrono::steady_clock::time_point known_at_;
 };

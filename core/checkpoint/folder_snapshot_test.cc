@@ -27,7 +27,7 @@ FolderSnapshot SnapshotOf(const TemporaryFolder& folder) {
   return *FolderSnapshot::Open(folder.path());
 }
 
-// Writes `text` over the start of a file, whose size and inode stay.
+// Overwrites the start of a file with `text`. The size and the inode stay the same.
 void Overwrite(const std::string& path, absl::string_view text) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
@@ -63,7 +63,7 @@ TEST(FolderSnapshotTest, ALinkToTheFolderIsResolvedOnce) {
   EXPECT_TRUE(snapshot->CheckUnchanged().ok());
 }
 
-// What a writer can do to the file "a", which holds "text", or to the missing file "b".
+// A change by another process to the file "a", which contains "text", or to the missing file "b".
 struct Change {
   const char* name;
   std::function<void(const TemporaryFolder&)> make;
@@ -112,7 +112,7 @@ TEST(FolderSnapshotTest, EveryChangeAfterAFileIsOpenedIsSeen) {
     EXPECT_TRUE(absl::IsNotFound(snapshot.OpenFile("b").status()));
     ASSERT_TRUE(snapshot.OpenFile("a").ok());
     ASSERT_TRUE(snapshot.CheckUnchanged().ok());
-    // Without the wait in OpenFile this often falls into the tick of the file's ctime.
+    // Without the wait in OpenFile, this change would often fall into the tick of the file's ctime.
     change.make(folder);
     const absl::Status status = snapshot.CheckUnchanged();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << change.name;
@@ -121,8 +121,8 @@ TEST(FolderSnapshotTest, EveryChangeAfterAFileIsOpenedIsSeen) {
   }
 }
 
-// A file is opened, and overwritten at once, directly after it was written: many times, since a
-// tick of the kernel's clock passes in between by chance.
+// A file is written, then opened and overwritten at once. This is repeated many times, because a
+// tick of the kernel's clock may pass in between.
 TEST(FolderSnapshotTest, AWriteInTheTickOfTheLastOneIsSeen) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const TemporaryFolder folder;
@@ -178,7 +178,7 @@ TEST(FolderSnapshotTest, StopsWhileItWaitsAndWhileItReads) {
 TEST(FolderSnapshotTest, FilesAreBounded) {
   const TemporaryFolder folder;
   const std::string path = folder.Write("a", "");
-  // 400 GB that take no room on the disk, and are never read.
+  // The sparse file has 400 GiB and is never read.
   ASSERT_EQ(truncate(path.c_str(), int64_t{400} << 30), 0);
   FolderSnapshot snapshot = SnapshotOf(folder);
   const absl::Status status = snapshot.ReadText("a", kMaxBytes).status();
@@ -229,7 +229,7 @@ TEST(FolderSnapshotTest, TooManyOpenFilesAreSaidToBeThat) {
   EXPECT_TRUE(snapshot.OpenFile("a").ok());
 }
 
-// Root may read everything, and a failing disk is hard to come by: their texts by number.
+// These errors are tested by number, because root may read everything and disks rarely fail.
 TEST(FileErrorTest, HasTheSystemsText) {
   EXPECT_EQ(FileError(EACCES, "open", "/x/a").message(), "cannot open /x/a: Permission denied");
   EXPECT_EQ(FileError(EACCES, "open", "/x/a").code(), absl::StatusCode::kDataLoss);

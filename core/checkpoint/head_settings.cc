@@ -21,13 +21,13 @@ constexpr JsonLimits kLimits = {1 << 20, 8, 10'000};
 constexpr double kMinTemperature = 0.05;
 constexpr double kMaxTemperature = 20;
 
-// DATA_LOSS that names the file, for contents that are not what they should be.
+// Returns DATA_LOSS that names the file, for malformed contents.
 absl::Status Named(const FolderSnapshot& folder, absl::string_view name,
                    const absl::Status& status) {
   return absl::DataLossError(absl::StrCat(folder.PathOf(name), ": ", status.message()));
 }
 
-// The JSON object in a file; nothing when there is no such file.
+// Returns the JSON object in a file, or nullopt if there is no such file.
 absl::StatusOr<std::optional<json>> ReadObject(FolderSnapshot* folder, const std::string& name) {
   const absl::StatusOr<std::string> text = folder->ReadText(name, kLimits.max_bytes);
   if (absl::IsNotFound(text.status())) {

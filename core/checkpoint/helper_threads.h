@@ -1,4 +1,4 @@
-// Threads that take a part of some work off the calling thread.
+// Starts threads that do a part of the calling thread's work.
 #ifndef CORE_CHECKPOINT_HELPER_THREADS_H_
 #define CORE_CHECKPOINT_HELPER_THREADS_H_
 
@@ -10,8 +10,8 @@
 
 namespace canopy {
 
-// Runs `work` on a new thread. Returns nothing, and runs nothing, if the system gives no thread, as
-// under a small limit of processes: the caller does the work itself.
+// Runs `work` on a new thread. Returns nullopt without running `work` if the system cannot start a
+// thread, for example because of a limit on processes. The caller then does the work itself.
 std::optional<std::future<absl::Status>> StartHelper(std::function<absl::Status()> work);
 
 }  // namespace canopy

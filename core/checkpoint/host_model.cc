@@ -21,10 +21,10 @@ namespace canopy {
 namespace {
 
 constexpr char kTokenizerFile[] = "tokenizer.json";
-// Published ones have up to 35 MB.
+// Published tokenizer files have up to 35 MB.
 constexpr size_t kMaxTokenizerBytes = size_t{512} << 20;
 
-// What a model's files say beside its weights.
+// The contents of a model's files other than its weights.
 struct Description {
   ModelConfig config;
   std::string vocabulary_hash;
@@ -78,7 +78,7 @@ absl::StatusOr<HostModel> Match(const WeightSource& source, Description descript
                    std::move(description.pooling)};
 }
 
-// Reads how the folder pools, and refuses what the last token's vector would not be.
+// Reads how the folder pools, and refuses a folder whose vectors are not those of the last token.
 absl::StatusOr<FolderPooling> ReadPooling(const HostModelOptions& options, FolderSnapshot* folder) {
   CANOPY_ASSIGN_OR_RETURN(FolderPooling pooling, ReadFolderPooling(folder));
   const absl::Status same = CheckLastTokenPooling(pooling);
@@ -94,7 +94,7 @@ absl::StatusOr<HostModel> ReadFiles(const HostModelOptions& options, FolderSnaps
   CANOPY_ASSIGN_OR_RETURN(model.config, options.config.empty()
                                             ? ReadModelConfig(&folder, kConfigFile)
                                             : LoadModelConfig(options.config));
-  // Small files first, so that a mistake in them shows before the large ones are read.
+  // Small files are read first, so that their errors are reported before the large files are read.
   CANOPY_ASSIGN_OR_RETURN(model.vocabulary_hash, ReadVocabularyHash(&folder));
   CANOPY_ASSIGN_OR_RETURN(model.temperatures, ReadTemperatures(&folder));
   CANOPY_ASSIGN_OR_RETURN(model.reranker, ReadRerankerTokens(&folder));
@@ -114,7 +114,7 @@ absl::StatusOr<HostModel> ReadFolder(const HostModelOptions& options) {
   if (model.ok()) {
     return model;
   }
-  // Half of a file that is being written looks malformed: the writer is what to name.
+  // A partly written file looks malformed, so a change during the read is reported instead.
   if (absl::IsDataLoss(model.status())) {
     CANOPY_RETURN_IF_ERROR(folder.CheckUnchanged());
   }

@@ -29,7 +29,8 @@ using ::testing::HasSubstr;
 
 constexpr char kFile[] = "model.safetensors";
 
-// Small models of two layers whose layers have names and shapes that depend on few settings.
+// Returns the config of a small model of two layers. Few settings change the names and shapes of
+// its tensors.
 json LlamaConfig() {
   return json::parse(R"({
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 29,
@@ -55,7 +56,7 @@ json MoeConfig() {
   return config;
 }
 
-// `config` with the members of `changes`; null removes a member.
+// Returns `config` with the members of `changes`; null removes a member.
 json With(json config, const json& changes) {
   config.merge_patch(changes);
   return config;
@@ -88,7 +89,7 @@ std::string FingerprintOf(const HostModelOptions& options) {
   return model.ok() ? model->fingerprint : "";
 }
 
-// The fingerprint with this config and with weights made for `base`.
+// Returns the fingerprint of this config with weights made for `base`.
 std::string FingerprintOf(const json& config, const json& base) {
   const TemporaryFolder folder;
   folder.Write("config.json", config.dump());
@@ -96,7 +97,7 @@ std::string FingerprintOf(const json& config, const json& base) {
   return FingerprintOf(OptionsFor(folder.path()));
 }
 
-// A base config and changes that leave its tensors alone.
+// A base config, and changes that do not affect the tensors.
 struct ChangedSettings {
   const char* name;
   json base;
@@ -179,12 +180,12 @@ TEST(HostModelTest, ADefaultThatIsWrittenOutIsNoOtherSetting) {
         {{"rope_scaling", {{"type", "yarn"}, {"rope_type", nullptr}}}}}},
       {Qwen2Config(),
        {{{"use_sliding_window", false}, {"sliding_window", 8}, {"max_window_layers", 1}},
-        // A window that holds the longest path hides nothing.
+        // A window that is at least as long as the longest path hides no token.
         {{"use_sliding_window", true}, {"sliding_window", 300}, {"max_window_layers", 0}}}},
       {MoeConfig(),
        {{{"num_experts", nullptr}, {"num_local_experts", 4}},
         {{"decoder_sparse_step", 1}, {"mlp_only_layers", json::array()}},
-        // Sparse layers have no other MLP.
+        // Sparse layers have no dense MLP.
         {{"intermediate_size", 48}}}},
   };
   for (const auto& item : cases) {
@@ -247,13 +248,13 @@ TEST(HostModelTest, HowItIsReadLeavesTheFingerprintAlone) {
   options.reading.num_threads = 4;
   options.reading.step_bytes = 1'000;
   EXPECT_EQ(FingerprintOf(options), base);
-  // The same config from elsewhere; a vocabulary has a hash of its own.
+  // The same config is read from elsewhere. A vocabulary has its own hash.
   const TemporaryFolder elsewhere;
   options.config = elsewhere.Write("other.json", LlamaConfig().dump(2));
   folder.Write("tokenizer.json", "abc");
   EXPECT_EQ(FingerprintOf(options), base);
   EXPECT_EQ(ReadHostModel(options)->vocabulary_hash, "ba7816bf8f01cfea");
-  // Another one from elsewhere counts, not the folder's.
+  // A different config from elsewhere replaces the folder's.
   options.config =
       elsewhere.Write("other.json", With(LlamaConfig(), {{"rms_norm_eps", 1e-4}}).dump());
   const std::string other = FingerprintOf(options);
@@ -261,7 +262,8 @@ TEST(HostModelTest, HowItIsReadLeavesTheFingerprintAlone) {
   EXPECT_EQ(other, FingerprintOf(With(LlamaConfig(), {{"rms_norm_eps", 1e-4}}), LlamaConfig()));
 }
 
-// Another sharding's file, half downloaded or a pipe, is none of the index's business.
+// Files that the index does not name are not read: shards of another download, partial files,
+// pipes.
 TEST(HostModelTest, FilesThatNobodyReadsMayHoldAnything) {
   constexpr char kShard[] = "model-00001-of-00001.safetensors";
   const TemporaryFolder folder;
@@ -280,7 +282,7 @@ TEST(HostModelTest, FilesThatNobodyReadsMayHoldAnything) {
   ASSERT_EQ(mkfifo(folder.Join("model-00003-of-00009.safetensors").c_str(), 0600), 0);
   EXPECT_EQ(FingerprintOf(OptionsFor(folder.path())), alone);
 
-  // What is read is explained.
+  // A file that is read is explained.
   folder.Write(kShard, "version https://git-lfs.github.com/spec/v1\n");
   EXPECT_THAT(ReadHostModel(OptionsFor(folder.path())).status().message(),
               HasSubstr(absl::StrCat(kShard, " is a Git LFS pointer")));
@@ -310,7 +312,7 @@ TEST(HostModelTest, SaysWhatAFileIsThatCannotBeRead) {
   ASSERT_EQ(symlink(kFile, folder.Join(kFile).c_str()), 0);
   EXPECT_THAT(said(), HasSubstr("Too many levels of symbolic links"));
   if (geteuid() == 0) {
-    return;  // Who may read everything is refused nothing.
+    return;  // root may read every file
   }
   std::filesystem::remove(folder.Join(kFile));
   ASSERT_EQ(chmod(folder.Write(kFile, WeightFile(LlamaConfig())).c_str(), 0), 0);
@@ -325,7 +327,7 @@ TEST(HostModelTest, SyntheticModelsHaveFingerprintsLikeFolders) {
   const std::string base = of(LlamaConfig());
   EXPECT_EQ(of(LlamaConfig()), base);
   EXPECT_NE(of(With(LlamaConfig(), {{"rope_theta", 9.0}})), base);
-  // Synthetic weights are those of seed 0, under the same names.
+  // Synthetic weights use seed 0 and the same names.
   folder.Write("config.json", LlamaConfig().dump());
   folder.Write(kFile, WeightFile(LlamaConfig(), /*seed=*/0));
   EXPECT_EQ(FingerprintOf(OptionsFor(folder.path())), base);
@@ -341,7 +343,7 @@ TEST(HostModelTest, RerankerTokensNeedALanguageModel) {
   EXPECT_THAT(status.message(), HasSubstr("need a language model; this is a Qwen2Model"));
 }
 
-// Two checkpoints with equal names and shapes, and other contents in every file.
+// Two checkpoints with equal names and shapes, but different contents in every file.
 class ChangingCheckpointTest : public ::testing::Test {
  protected:
   using Files = std::map<std::string, std::string>;
@@ -360,17 +362,17 @@ class ChangingCheckpointTest : public ::testing::Test {
             {"reranker.json", absl::StrCat(R"({"yes_token":)", seed, R"(,"no_token":5})")}};
   }
 
-  // Has the folder hold `files`, in the files that are there, and returns their fingerprint.
+  // Overwrites the existing files of the folder with `files`, and returns their fingerprint.
   std::string Write(const Files& files) const {
     Overwrite(files);
     return FingerprintOf(OptionsFor(folder_.path()));
   }
 
-  // One of so many moments is tried: each takes the time that a fresh file must be left alone.
+  // Only every third moment is tested, because each test waits until its fresh files may be read.
   static constexpr int kStride = 3;
 
-  // Reads the folder, and makes a change at question `moment` of check_wanted. Returns whether it
-  // was asked that often.
+  // Reads the folder, and makes a change at call `moment` of check_wanted. Returns true if there
+  // were that many calls.
   bool ReadWithChangeAt(int moment, const std::function<void()>& change,
                         absl::StatusOr<HostModel>* model) const {
     HostModelOptions options = OptionsFor(source_.empty() ? folder_.path() : source_);
@@ -386,8 +388,8 @@ class ChangingCheckpointTest : public ::testing::Test {
     return asked >= moment;
   }
 
-  // Reads the first checkpoint once for each moment, with `change` made at it, and passes what came
-  // of each reading to `check`. `prepare` runs before each reading.
+  // Reads the first checkpoint once for each moment, makes `change` at that moment, and passes the
+  // result to `check`. `prepare` runs before each read.
   void ForEachMoment(const std::function<void()>& prepare, const std::function<void()>& change,
                      const std::function<void(const absl::StatusOr<HostModel>&)>& check) const {
     bool all_moments = false;
@@ -400,7 +402,7 @@ class ChangingCheckpointTest : public ::testing::Test {
     }
   }
 
-  // Writes the files into the folder, over those that are there.
+  // Overwrites the existing files of the folder with `files`.
   void Overwrite(const Files& files) const {
     for (const auto& [name, text] : files) {
       folder_.Write(name, text);
@@ -408,7 +410,7 @@ class ChangingCheckpointTest : public ::testing::Test {
   }
 
   const TemporaryFolder folder_;
-  std::string source_;  // '' = the folder
+  std::string source_;  // "" = the folder
   const Files first_;
   const Files second_;
   std::string first_fingerprint_;
@@ -525,8 +527,8 @@ TEST_F(ChangingCheckpointTest, EndsAtAnyMomentWhenNobodyWantsIt) {
   }
 }
 
-// 400 GB that take no room on the disk: memory is asked for before they are read, and reading ends
-// when it should.
+// The sparse file has 400 GB. Memory is checked before it is read, and the read ends when
+// check_wanted returns an error.
 TEST(HostModelTest, AFileLargerThanAnyMemoryIsRefusedOrGivenUpAtOnce) {
   constexpr int64_t kVocab = 1 << 24;
   constexpr int64_t kHidden = 6'400;

@@ -22,8 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-// Far above published models, and so low that layers * 3 * hidden * intermediate * 8 bytes and
-// vocabulary * hidden * 8 bytes stay below 2^63.
+// The limits are far above published models. They keep layers * 3 * hidden * intermediate * 8 bytes
+// and vocabulary * hidden * 8 bytes below 2^63.
 constexpr int64_t kMaxVocabSize = 1 << 24;
 constexpr int64_t kMaxHiddenSize = 1 << 17;
 constexpr int64_t kMaxIntermediateSize = 1 << 20;
@@ -32,14 +32,14 @@ constexpr int64_t kMaxHeads = 1 << 10;
 constexpr int64_t kMaxHeadDim = 1 << 10;
 constexpr int64_t kMaxLabels = 1 << 16;
 constexpr int64_t kMaxExperts = 1 << 10;
-// Each is three tensors with names of their own.
+// Each expert has three tensors with names of their own.
 constexpr int64_t kMaxExpertsInAllLayers = 1 << 17;
 constexpr double kMaxRmsNormEps = 1.0;
 
-// Grouped products want rows that start at multiples of 16 bytes, in 16-bit types too.
+// Grouped products need rows that start at multiples of 16 bytes, also with 16-bit elements.
 constexpr int64_t kExpertAlignment = 8;
 
-// What transformers assumes for a classifier that says nothing.
+// The number of labels that transformers assumes if a classifier's config does not give one.
 constexpr int64_t kDefaultNumLabels = 2;
 
 constexpr std::pair<ModelHead, absl::string_view> kHeads[] = {
@@ -105,7 +105,7 @@ absl::Status ReadHeadDim(const ConfigReader& root, const Family& family, ModelCo
   } else {
     config->head_dim = config->hidden_size / config->num_query_heads;
   }
-  // Rotary embeddings turn pairs.
+  // Rotary embeddings rotate pairs of elements.
   if (config->head_dim % 2 != 0 || config->head_dim > kMaxHeadDim) {
     return absl::InvalidArgumentError(
         absl::StrCat("head_dim: ", config->head_dim,
@@ -137,7 +137,7 @@ absl::Status ReadAttention(const ConfigReader& root, const Family& family, Model
   return ReadHeadDim(root, family, config);
 }
 
-// The window that layers may have, 0 when none has one.
+// Reads the window of sliding layers, or 0 if there are none.
 absl::Status ReadSlidingWindow(const ConfigReader& root, const Family& family, int64_t* window) {
   *window = 0;
   if (family.sliding_windows == SlidingWindows::kAllLayers) {
@@ -155,7 +155,7 @@ absl::Status ReadSlidingWindow(const ConfigReader& root, const Family& family, i
   return used ? root.ReadInteger("sliding_window", kMaxPositions, window) : absl::OkStatus();
 }
 
-// [layers], without `layer_types`.
+// Returns [layers]: the layers that slide if there is no `layer_types`.
 absl::StatusOr<std::vector<bool>> SlidingByDefault(const ConfigReader& root, const Family& family,
                                                    int64_t num_layers) {
   uint64_t first = 0;
@@ -176,8 +176,8 @@ absl::StatusOr<std::vector<bool>> SlidingByDefault(const ConfigReader& root, con
   return sliding;
 }
 
-// `sliding` [layers] holds what follows without `layer_types`, which decides in some families and
-// in the others must say the same.
+// On entry, `sliding` [layers] holds the layers that slide if there is no `layer_types`. In some
+// families `layer_types` overrides it, in the others it must agree with it.
 absl::Status ReadLayerTypes(const ConfigReader& root, const Family& family, bool has_window,
                             std::vector<bool>* sliding) {
   const json* types = root.Find("layer_types");
@@ -214,7 +214,8 @@ absl::Status ReadSlidingLayers(const ConfigReader& root, const Family& family,
     sliding.assign(sliding.size(), true);
   }
   CANOPY_RETURN_IF_ERROR(ReadLayerTypes(root, family, window > 0, &sliding));
-  // A window that holds the longest path hides nothing: the layers have full attention.
+  // A window that is at least as long as the longest path hides no token, so the layers have full
+  // attention.
   if (window < config->max_positions &&
       std::find(sliding.begin(), sliding.end(), true) != sliding.end()) {
     config->sliding_window = window;
@@ -223,7 +224,8 @@ absl::Status ReadSlidingLayers(const ConfigReader& root, const Family& family,
   return absl::OkStatus();
 }
 
-// Both spellings: published folders have `num_experts`, transformers 5 writes `num_local_experts`.
+// Reads both spellings: published folders have `num_experts`, transformers 5 writes
+// `num_local_experts`.
 absl::Status ReadNumExperts(const ConfigReader& root, ExpertsConfig* experts) {
   int64_t published = 0;
   CANOPY_RETURN_IF_ERROR(root.ReadOptionalInteger("num_experts", kMaxExperts, &published));
@@ -240,7 +242,7 @@ absl::Status ReadNumExperts(const ConfigReader& root, ExpertsConfig* experts) {
   return absl::OkStatus();
 }
 
-// [layers]: those that `mlp_only_layers` and `decoder_sparse_step` leave.
+// Computes [layers]: the layers that `mlp_only_layers` and `decoder_sparse_step` leave sparse.
 absl::Status ReadSparseLayers(const ConfigReader& root, int64_t num_layers,
                               std::vector<bool>* sparse) {
   int64_t step = 1;
@@ -272,7 +274,8 @@ absl::Status ReadExperts(const ConfigReader& root, ModelConfig* config) {
       root.ReadInteger("num_experts_per_tok", experts.num_experts, &experts.experts_per_token));
   CANOPY_RETURN_IF_ERROR(
       root.ReadInteger("moe_intermediate_size", kMaxIntermediateSize, &experts.intermediate_size));
-  // A default would be silently wrong: that of transformers is not what published folders have.
+  // The key is required, because the default of transformers differs from the value in published
+  // folders.
   if (root.Find("norm_topk_prob") == nullptr) {
     return root.Missing("norm_topk_prob");
   }
@@ -292,7 +295,7 @@ absl::Status ReadExperts(const ConfigReader& root, ModelConfig* config) {
   return ReadSparseLayers(root, config->num_layers, &experts.sparse_layers);
 }
 
-// Compressed weights are tensors of other names and types; only whole ones are read here.
+// Quantized weights have other tensor names and types. They are not supported.
 absl::Status CheckNotQuantised(const ConfigReader& root) {
   for (const char* key : {"quantization_config", "compression_config", "quantization"}) {
     const json* value = root.Find(key);
@@ -319,7 +322,7 @@ absl::Status CheckComputation(const ConfigReader& root) {
   return CheckNotQuantised(root);
 }
 
-// An id outside the vocabulary, such as -1, is no token that a path could end in.
+// An id outside the vocabulary, such as -1, is ignored, because no path can end with it.
 void ReadPadToken(const ConfigReader& root, ModelConfig* config) {
   const json* pad = root.Find("pad_token_id");
   if (pad != nullptr && pad->is_number_unsigned() &&

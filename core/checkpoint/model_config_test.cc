@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// As transformers 5 writes it.
+// A config as transformers 5 writes it.
 constexpr char kTransformers5[] = R"({
   "architectures": ["Qwen3ForCausalLM"], "attention_bias": true, "attention_dropout": 0.0,
   "bos_token_id": null, "dtype": "float32", "eos_token_id": null, "head_dim": 8,
@@ -32,7 +32,7 @@ constexpr char kTransformers5[] = R"({
   "tie_word_embeddings": false, "transformers_version": "5.17.0", "use_cache": true,
   "use_sliding_window": false, "vocab_size": 50})";
 
-// As published with the 0.6B model.
+// The config that was published with the 0.6B model.
 constexpr char kPublished[] = R"({
   "architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
   "bos_token_id": 151643, "eos_token_id": 151645, "head_dim": 128, "hidden_act": "silu",
@@ -43,7 +43,7 @@ constexpr char kPublished[] = R"({
   "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.51.0",
   "use_cache": true, "use_sliding_window": false, "vocab_size": 151936})";
 
-// kTransformers5 with one key replaced, or removed when `value` is empty.
+// Returns kTransformers5 with one key replaced, or removed if `value` is empty.
 std::string With(const std::string& key, const std::string& value) {
   json config = json::parse(kTransformers5);
   if (value.empty()) {
@@ -58,7 +58,7 @@ absl::StatusOr<ModelConfig> ParseWith(const std::string& key, const std::string&
   return ParseModelConfig(With(key, value));
 }
 
-// kTransformers5 for another family, with a language model's head.
+// Returns kTransformers5 for another family, with the head of a language model.
 json OfFamily(const std::string& model_type, const std::string& class_prefix) {
   json config = json::parse(kTransformers5);
   config["model_type"] = model_type;
@@ -106,7 +106,7 @@ TEST(ModelConfigTest, ReadsThePublishedDialect) {
   EXPECT_FALSE(config->qkv_bias);
 }
 
-// Expected values: transformers' num_labels for the same keys.
+// The expected values are transformers' num_labels for the same keys.
 TEST(ModelConfigTest, CountsLabelsAsTransformersDoes) {
   const auto labels = [](const std::string& extra) -> absl::StatusOr<int64_t> {
     json config = json::parse(kTransformers5);
@@ -143,14 +143,14 @@ TEST(ModelConfigTest, ReadsRopeScalingOfBothDialects) {
       ParseWith("rope_parameters", R"({"rope_type": "yarn", "factor": 4, "rope_theta": 9})");
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_EQ(own->rope.type, RopeType::kYarn);
-  // Without a length of its own, the model's counts as the one it was trained on.
+  // If the original length is absent, it is max_position_embeddings.
   EXPECT_EQ(own->rope.original_max_position_embeddings, 64);
   EXPECT_THAT(ParseWith("rope_parameters", "null").status().message(),
               HasSubstr("rope_theta (or rope_parameters.rope_theta) is missing"));
 }
 
 TEST(ModelConfigTest, AMissingHeadDimIsWhatTransformersAssumes) {
-  EXPECT_EQ(ParseWith("head_dim", "")->head_dim, 128);  // Qwen3's own default.
+  EXPECT_EQ(ParseWith("head_dim", "")->head_dim, 128);  // Qwen3's default
   EXPECT_EQ(ParseWith("head_dim", "null")->head_dim, 128);
   json config = OfFamily("llama", "Llama");
   EXPECT_EQ(ParseModelConfig(config.dump())->head_dim, 8);
@@ -205,7 +205,7 @@ TEST(ModelConfigTest, BiasesAndNormsFollowTheFamily) {
     EXPECT_EQ(parse("llama", "Llama").qkv_bias, configured);
     EXPECT_EQ(parse("llama", "Llama").output_bias, configured);
     EXPECT_FALSE(parse("llama", "Llama").qk_norm);
-    // transformers does not look at the key for these.
+    // transformers does not read the key for these families.
     EXPECT_TRUE(parse("qwen2", "Qwen2").qkv_bias);
     EXPECT_FALSE(parse("qwen2", "Qwen2").output_bias);
     EXPECT_FALSE(parse("qwen2", "Qwen2").qk_norm);
@@ -213,7 +213,7 @@ TEST(ModelConfigTest, BiasesAndNormsFollowTheFamily) {
   }
 }
 
-// Window and layers as transformers 5.17 derives them from the same keys.
+// The expected windows and layers are those of transformers 5.17 for the same keys.
 TEST(ModelConfigTest, ReadsSlidingWindowsAsTheFamilyDoes) {
   struct Case {
     std::string model_type, class_prefix, keys;
@@ -259,10 +259,10 @@ TEST(ModelConfigTest, ReadsSlidingWindowsAsTheFamilyDoes) {
             {true, true}},
            {"mistral", "Mistral", R"({"sliding_window": 9})", 9, {true, true}},
            {"mistral", "Mistral", R"({"sliding_window": null})", 0, {}},
-           // Holds the longest path of the 64 positions: nothing is hidden.
+           // A window of 64 holds the longest path of 64 positions, so it hides nothing.
            {"mistral", "Mistral", R"({"sliding_window": 63})", 63, {true, true}},
            {"mistral", "Mistral", R"({"sliding_window": 64})", 0, {}},
-           // Paths may be longer than 64 tokens here, so that a window of 64 hides some.
+           // Paths may be longer than 64 tokens here, so a window of 64 hides some tokens.
            {"mistral",
             "Mistral",
             R"({"sliding_window": 64, "rope_parameters": {"rope_type": "yarn", "factor": 4,
@@ -334,7 +334,7 @@ TEST(ModelConfigTest, ReadsExperts) {
   config["mlp_only_layers"] = {1};
   EXPECT_EQ(ParseModelConfig(config.dump())->experts.sparse_layers,
             (std::vector<bool>{false, false}));
-  // As transformers 5 writes it.
+  // transformers 5 writes this spelling.
   config["num_local_experts"] = 6;
   config.erase("num_experts");
   EXPECT_EQ(ParseModelConfig(config.dump())->experts.num_experts, 6);
@@ -379,7 +379,7 @@ TEST(ModelConfigTest, OnlyLlamaMayLeaveKeyValueHeadsOut) {
               HasSubstr("num_key_value_heads is missing"));
 }
 
-// Llama 1 and 2 were published without the key; transformers 5.17 takes 10,000.
+// Llama 1 and 2 were published without the key; transformers 5.17 uses 10,000.
 TEST(ModelConfigTest, OnlyLlamaMayLeaveRopeThetaOut) {
   for (const std::string prefix : {"Llama", "Mistral", "Qwen2", "Qwen3"}) {
     json config = OfFamily(absl::AsciiStrToLower(prefix), prefix);
@@ -396,7 +396,7 @@ TEST(ModelConfigTest, OnlyLlamaMayLeaveRopeThetaOut) {
   }
 }
 
-// Qwen2.5's model cards: 32,768 positions, stretched four times.
+// The model cards of Qwen2.5 give 32,768 positions, stretched by a factor of four.
 TEST(ModelConfigTest, YarnStretchesTheLongestPathBeyondMaxPositionEmbeddings) {
   EXPECT_EQ(ParseModelConfig(kTransformers5)->max_positions, 64);
   const auto stretched = ParseWith("rope_parameters",
@@ -417,7 +417,7 @@ TEST(ModelConfigTest, OnlyAClassifierHasAPadToken) {
   const std::string classifier = "Qwen3ForSequenceClassification";
   EXPECT_EQ(pad_token(classifier, 49), 49);
   EXPECT_EQ(pad_token(classifier, 0), 0);
-  // 50 tokens: no path can end in these.
+  // The vocabulary has 50 tokens, so no path can end with these.
   EXPECT_EQ(pad_token(classifier, 50), std::nullopt);
   EXPECT_EQ(pad_token(classifier, -1), std::nullopt);
   EXPECT_EQ(pad_token(classifier, nullptr), std::nullopt);
@@ -507,7 +507,7 @@ TEST(ModelConfigTest, RefusesHostileDocuments) {
            std::string(), std::string("[]"), std::string("null"), std::string("3"),
            std::string("{}"), good + good, good.substr(0, good.size() - 1), "\xff" + good,
            std::string(100'000, '['), std::string(int64_t{5} << 20, ' ') + good,
-           "{\"vocab_size\":50," + good.substr(1),         // Duplicate key.
+           "{\"vocab_size\":50," + good.substr(1),         // duplicate key
            "{\"extra\":NaN," + good.substr(1),             //
            "{\"extra\":1e999," + good.substr(1),           //
            "{\"extra\":" + std::string(1000, '[') + good,  //
@@ -517,7 +517,7 @@ TEST(ModelConfigTest, RefusesHostileDocuments) {
   }
 }
 
-// Whatever the bytes, an answer in finite time and no sanitizer report.
+// The parser must return for any bytes, without a sanitizer report.
 TEST(ModelConfigTest, SurvivesRandomDamage) {
   std::mt19937 random(20240917);
   int refused = 0;

@@ -24,7 +24,7 @@ constexpr double kMaxFactor = 1e6;
 struct RopeTypeInfo {
   RopeType type;
   const char* name;
-  std::vector<absl::string_view> keys;  // Beside rope_theta and the type's own.
+  std::vector<absl::string_view> keys;  // in addition to rope_theta and the type
 };
 
 const std::vector<RopeTypeInfo>& RopeTypes() {
@@ -42,7 +42,7 @@ const std::vector<RopeTypeInfo>& RopeTypes() {
   return *types;
 }
 
-// The one of `rope_type` and `type` (its older name) that is there; both may be, if equal.
+// Reads `rope_type` or `type`, its older name. Both may be present if they are equal.
 absl::StatusOr<const RopeTypeInfo*> ReadType(const ConfigReader& rope) {
   const json* type = rope.Find("rope_type");
   const json* old = rope.Find("type");
@@ -61,9 +61,9 @@ absl::StatusOr<const RopeTypeInfo*> ReadType(const ConfigReader& rope) {
   return rope.Refuse(key, value, absl::StrCat("one of ", absl::StrJoin(names, ", ")));
 }
 
-// Keys of published folders that no type of transformers reads: `attn_factor` is llama.cpp's name
-// of a number that transformers computes itself, `finetuned` describes how the model was made. The
-// last two belong to a type that is refused.
+// Keys of published folders that transformers reads for no type: `attn_factor` is llama.cpp's name
+// for a number that transformers computes itself, and `finetuned` describes how the model was made.
+// The last two belong to a type that is not supported.
 constexpr absl::string_view kUnreadKeys[] = {"attn_factor", "finetuned", "short_factor",
                                              "long_factor"};
 
@@ -71,9 +71,9 @@ bool Contains(const std::vector<absl::string_view>& keys, absl::string_view key)
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// Returns whether `key`, which this type does not have, is known to change nothing beside it:
-// transformers reads a key for the types that have it and no other. A name that nobody knows may be
-// a misspelt one, and a factor without a type asks for more than it gets: these are refused.
+// Returns true if `key`, which this type does not have, is known to have no effect: transformers
+// reads a key only for the types that have it. An unknown key may be misspelled, and a factor
+// without a type would silently have no effect. Both are refused.
 bool IsUnread(absl::string_view key, const RopeTypeInfo& info) {
   if (key == "factor" && info.type == RopeType::kDefault) {
     return false;
@@ -102,7 +102,7 @@ absl::Status CheckKeys(const ConfigReader& rope, const RopeTypeInfo& info,
   return absl::OkStatus();
 }
 
-// A factor below 1 would shrink what the model has learnt.
+// Factors below 1 would shorten the range of positions and are refused.
 absl::Status ReadFactor(const ConfigReader& rope, RopeConfig* config) {
   CANOPY_RETURN_IF_ERROR(rope.ReadNumber("factor", kMaxFactor, &config->factor));
   if (config->factor < 1.0) {
@@ -111,7 +111,7 @@ absl::Status ReadFactor(const ConfigReader& rope, RopeConfig* config) {
   return absl::OkStatus();
 }
 
-// The paper's temperature, 0.1 ln(factor) + 1, with a weight that some models give.
+// Returns the paper's temperature, 0.1 ln(factor) + 1, with the weight that some models add.
 double YarnMagnitude(double factor, double weight) {
   return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
@@ -132,7 +132,7 @@ absl::Status ReadYarn(const ConfigReader& rope, RopeConfig* config) {
   CANOPY_RETURN_IF_ERROR(rope.ReadOptionalNumber("mscale", kMaxFactor, &weight));
   CANOPY_RETURN_IF_ERROR(
       rope.ReadOptionalNumber("mscale_all_dim", kMaxFactor, &weight_all_dimensions));
-  // The second weight counts only beside the first; so it is in transformers.
+  // The second weight is used only together with the first, as in transformers.
   config->attention_factor = weight > 0.0 && weight_all_dimensions > 0.0
                                  ? YarnMagnitude(config->factor, weight) /
                                        YarnMagnitude(config->factor, weight_all_dimensions)
@@ -173,7 +173,8 @@ absl::Status ReadScaling(const ConfigReader& root, const ConfigReader& rope, Rop
   return config->type == RopeType::kYarn ? ReadYarn(rope, config) : ReadLlama3(rope, config);
 }
 
-// The object that describes scaling, in either dialect; an empty one when there is none.
+// Returns the object that describes scaling, in either dialect, or an empty object if there is
+// none.
 absl::StatusOr<ConfigReader> FindRope(const ConfigReader& root) {
   static const auto* const kNone = new json(json::object());
   const json* scaling = root.Find("rope_scaling");
@@ -194,12 +195,12 @@ absl::StatusOr<ConfigReader> FindRope(const ConfigReader& root) {
 absl::StatusOr<RopeConfig> ReadRopeConfig(const ConfigReader& root, const RopeDefaults& defaults,
                                           std::vector<std::string>* ignored) {
   CANOPY_ASSIGN_OR_RETURN(const ConfigReader rope, FindRope(root));
-  // The type first, so that an unknown one is named rather than one of its factors.
+  // The type is read first, so that an unknown type is reported rather than one of its keys.
   CANOPY_ASSIGN_OR_RETURN(const RopeTypeInfo* info, ReadType(rope));
   CANOPY_RETURN_IF_ERROR(CheckKeys(rope, *info, ignored));
   RopeConfig config;
   config.type = info->type;
-  // The other types do not read it, and the fingerprint covers only what is read.
+  // Only these types read the length, and the fingerprint covers only settings that are read.
   if (info->type == RopeType::kYarn || info->type == RopeType::kLlama3) {
     config.original_max_position_embeddings = defaults.max_position_embeddings;
   }

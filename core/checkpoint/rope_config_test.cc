@@ -17,14 +17,14 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// Of a model of 512 positions, without a default theta.
+// Reads the config of a model with 512 positions and without a default theta.
 absl::StatusOr<RopeConfig> Read(const std::string& config) {
   const json document = json::parse(config);
   std::vector<std::string> ignored;
   return ReadRopeConfig(ConfigReader(document), {512, 0}, &ignored);
 }
 
-// The keys that are ignored, joined; a refusal's message otherwise.
+// Returns the ignored keys, joined, or the message of the error.
 std::string Ignored(const std::string& config) {
   const json document = json::parse(config);
   std::vector<std::string> ignored;
@@ -71,7 +71,7 @@ TEST(RopeConfigTest, ReadsYarn) {
   EXPECT_EQ(plain->beta_fast, 32.0);
   EXPECT_EQ(plain->beta_slow, 1.0);
   EXPECT_TRUE(plain->truncate);
-  // As transformers 5.17 computes it.
+  // The expected value is that of transformers 5.17.
   EXPECT_DOUBLE_EQ(plain->attention_factor, 1.138629436111989);
 
   const auto full = Read(R"({"rope_parameters": {"rope_type": "yarn", "rope_theta": 9,
@@ -91,7 +91,7 @@ TEST(RopeConfigTest, YarnsAttentionFactorIsThatOfTransformers) {
   };
   EXPECT_EQ(factor(R"("factor": 1)"), 1.0);
   EXPECT_EQ(factor(R"("factor": 4, "attention_factor": 0.75, "mscale": 2)"), 0.75);
-  // One weight alone counts for nothing.
+  // A single weight has no effect.
   EXPECT_DOUBLE_EQ(factor(R"("factor": 4, "mscale": 2)"), 1.138629436111989);
   EXPECT_DOUBLE_EQ(factor(R"("factor": 4, "mscale_all_dim": 2)"), 1.138629436111989);
 }
@@ -109,16 +109,16 @@ TEST(RopeConfigTest, ReadsLlama3) {
   EXPECT_EQ(rope->attention_factor, 1.0);
 }
 
-// The document `{"rope_theta": 9, "rope_scaling": {"rope_type": TYPE, KEYS}}`.
+// Returns the document `{"rope_theta": 9, "rope_scaling": {"rope_type": TYPE, KEYS}}`.
 std::string Scaled(const std::string& type, const std::string& keys) {
   return R"({"rope_theta": 9, "rope_scaling": {"rope_type": ")" + type + "\"" +
          (keys.empty() ? "" : ", " + keys) + "}}";
 }
 
-// transformers 5.17 warns of them, and computes the same without them.
+// transformers 5.17 warns about these keys, and computes the same without them.
 TEST(RopeConfigTest, IgnoresAndReportsKeysThatTransformersDoesNotReadForTheType) {
   const std::string yarn = R"("factor": 4, "original_max_position_embeddings": 128)";
-  // As DeepSeek-R1-0528-Qwen3-8B and the YaRN models of Llama 2 were published.
+  // DeepSeek-R1-0528-Qwen3-8B and the YaRN versions of Llama 2 were published with these keys.
   EXPECT_EQ(Ignored(Scaled("yarn", yarn + R"(, "attn_factor": 0.8782488562869419)")),
             "rope_scaling.attn_factor beside type \"yarn\"");
   EXPECT_EQ(Ignored(Scaled("yarn", yarn + R"(, "finetuned": true)")),
@@ -159,7 +159,7 @@ TEST(RopeConfigTest, PathsMayBeAsLongAsTheStretchedPositions) {
     return LongestPath(*Read(config), positions);
   };
   EXPECT_EQ(longest(R"({"rope_theta": 9})", 512), 512);
-  // Qwen2.5's published recipe leaves max_position_embeddings as it was before.
+  // Qwen2.5's published recipe leaves max_position_embeddings unchanged.
   const std::string yarn =
       Scaled("yarn", R"("factor": 4, "original_max_position_embeddings": 512)");
   EXPECT_EQ(longest(yarn, 512), 2048);

@@ -18,12 +18,12 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kLengthBytes = 8;
-constexpr int64_t kMaxHeaderBytes = 100'000'000;  // The format's own limit.
-constexpr int kMaxHeaderDepth = 3;                // Root, tensor, shape or offsets.
-constexpr int64_t kMaxHeaderValues = 1'000'000;   // About 100,000 tensors.
+constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format
+constexpr int kMaxHeaderDepth = 3;                // root, tensor, shape or offsets
+constexpr int64_t kMaxHeaderValues = 1'000'000;   // enough for about 100,000 tensors
 constexpr absl::string_view kMetadataKey = "__metadata__";
 
-// A tensor as the header describes it; offsets in bytes from the end of the header.
+// A tensor as described by the header. Offsets are in bytes from the end of the header.
 struct Entry {
   std::string name;
   DType dtype = DType::kFloat32;
@@ -32,7 +32,7 @@ struct Entry {
   int64_t end = 0;
 };
 
-// `file` has kLengthBytes.
+// Precondition: `file` has at least kLengthBytes bytes.
 uint64_t HeaderLength(absl::Span<const uint8_t> file) {
   uint64_t length = 0;
   for (int64_t i = kLengthBytes - 1; i >= 0; --i) {
@@ -83,7 +83,7 @@ std::optional<int64_t> ToSize(const json& value) {
   return value.get<int64_t>();
 }
 
-// A list of sizes, or nothing when `value` is anything else.
+// Returns a list of sizes, or nullopt if `value` is anything else.
 std::optional<std::vector<int64_t>> ToSizes(const json& value) {
   if (!value.is_array()) {
     return std::nullopt;
@@ -100,7 +100,7 @@ std::optional<std::vector<int64_t>> ToSizes(const json& value) {
   return sizes;
 }
 
-// Bytes of a dense tensor, or nothing on overflow.
+// Returns the bytes of a dense tensor, or nullopt on overflow.
 std::optional<int64_t> DenseBytes(const Entry& entry) {
   std::optional<int64_t> bytes = DTypeBytes(entry.dtype);
   for (const int64_t dimension : entry.shape) {
@@ -171,8 +171,8 @@ absl::StatusOr<std::vector<Entry>> ReadEntries(const json& header) {
   return entries;
 }
 
-// The ranges must cover the data exactly once, as the format demands: what nobody names would be
-// outside the fingerprint.
+// Checks that the ranges cover the data exactly once, as the format requires. Bytes outside every
+// range would not be part of the fingerprint.
 absl::Status CheckCoverage(std::vector<Entry>& entries, int64_t data_bytes) {
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::make_pair(a.begin, a.end) < std::make_pair(b.begin, b.end);
@@ -201,7 +201,7 @@ uint64_t SafetensorsHeaderEnd(absl::Span<const uint8_t> file) {
     return kLengthBytes;
   }
   const uint64_t length = HeaderLength(file);
-  // What is longer is refused unread.
+  // A longer header is refused without reading it.
   return kLengthBytes + (length > uint64_t{kMaxHeaderBytes} ? 0 : length);
 }
 

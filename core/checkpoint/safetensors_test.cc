@@ -20,7 +20,7 @@ absl::Span<const uint8_t> Bytes(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// The bytes that the Python package safetensors writes for
+// Returns the bytes that the Python package safetensors writes for
 // {"b.weight": float32 [[1, -2, 3.5], [0, 0.25, -1]], "a": bfloat16 [1.5, 2.5, -3],
 //  "scalar": int64 7, "none": float32 [0, 4]} with metadata {"format": "pt"}.
 std::string FileOfThePythonPackage() {
@@ -98,7 +98,7 @@ TEST(SafetensorsTest, RefusesBadLengths) {
               HasSubstr("header of 100000001 bytes exceeds 100000000"));
 }
 
-// An entry "t" with the given fields in place of a good F32 [2] at 0..8.
+// Returns an entry "t" with the given fields in place of a valid F32 [2] at 0..8.
 std::string Fields(const std::string& dtype, const std::string& shape, const std::string& offsets) {
   return absl::StrCat(R"({"t":{"dtype":)", dtype, R"(,"shape":)", shape, R"(,"data_offsets":)",
                       offsets, "}}");
@@ -216,7 +216,7 @@ TEST(SafetensorsTest, RefusesEveryTruncation) {
   EXPECT_FALSE(ParseSafetensors(Bytes(file + "x")).ok());
 }
 
-// Whatever the bytes, either an error or dense views inside the file.
+// For any bytes, the parser returns either an error or dense views inside the file.
 TEST(SafetensorsTest, SurvivesRandomDamage) {
   std::mt19937 random(20240918);
   const std::string good = FileOfThePythonPackage();

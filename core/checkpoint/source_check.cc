@@ -44,10 +44,9 @@ absl::Status Missing(const std::string& source, absl::string_view what) {
   return absl::NotFoundError(absl::StrCat(source, " ", what));
 }
 
-// What the start of a file shows (ExplainFirstBytes); empty if it is no regular file that can be
-// read, too.
+// Returns ExplainFirstBytes for a file, or an empty string if it is not a readable regular file.
 std::string ExplainContents(const std::string& path) {
-  // Without O_NONBLOCK a named pipe would block here for ever.
+  // Without O_NONBLOCK, opening a named pipe without a writer would block forever.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) {
     return "";
@@ -62,7 +61,7 @@ std::string ExplainContents(const std::string& path) {
   return size < 0 ? "" : ExplainFirstBytes({bytes.data(), static_cast<size_t>(size)});
 }
 
-// org/name, as the Hugging Face hub names models.
+// Returns true for org/name, the form of model names on the Hugging Face hub.
 bool LooksLikeHubId(absl::string_view source) {
   const size_t slash = source.find('/');
   const auto is_name = [](absl::string_view part) {
@@ -75,7 +74,7 @@ bool LooksLikeHubId(absl::string_view source) {
          is_name(source.substr(slash + 1));
 }
 
-// Explains texts that are no path of this machine.
+// Explains texts that are not a path on this machine.
 std::string ExplainName(absl::string_view source) {
   if (absl::StartsWith(source, "file://")) {
     return "is a URL: give the path alone, without file://";
@@ -151,7 +150,7 @@ absl::StatusOr<std::set<std::string>> ListFolder(const std::string& folder) {
   return names;
 }
 
-// The names that end so, at most a few, as text; empty if there is none.
+// Returns the first few names that end with `end` as text, or an empty string if there are none.
 std::string NamesWithEnd(const std::set<std::string>& names, absl::string_view end) {
   std::vector<std::string> found;
   for (const std::string& name : names) {
@@ -168,7 +167,7 @@ bool Holds(const std::set<std::string>& names, const std::string& name) {
   return names.count(name) > 0;
 }
 
-// A folder of the hub's cache keeps a folder for each revision.
+// Explains a folder of the hub's cache, which has a folder for each revision.
 std::string ExplainHubCache(const std::string& folder, const std::set<std::string>& names) {
   if (!Holds(names, "snapshots")) {
     return "";
@@ -188,7 +187,7 @@ std::string ExplainAdapter(const std::set<std::string>& names) {
              : "";
 }
 
-// Weights of other programs; empty if there are none.
+// Explains weights of other programs; returns an empty string if there are none.
 std::string ExplainOtherWeights(const std::set<std::string>& names) {
   if (const std::string gguf = NamesWithEnd(names, ".gguf"); !gguf.empty()) {
     return absl::StrCat(
@@ -250,7 +249,7 @@ std::string ExplainNoWeights(const std::set<std::string>& names) {
   return absl::StrCat("holds neither ", kWeights, " nor ", kIndex, ": the weights are missing");
 }
 
-// Returns whether a message starts with the path of a file, and not of one with a longer name.
+// Returns true if the message starts with exactly this path, not with a longer file name.
 bool NamesFile(absl::string_view message, absl::string_view path) {
   return absl::ConsumePrefix(&message, path) &&
          (message.empty() || message.front() == ':' || message.front() == ' ');
@@ -301,7 +300,8 @@ absl::Status CheckModelSource(const std::string& source, bool needs_config) {
   if (!has_weights) {
     return Missing(source, ExplainNoWeights(names));
   }
-  // transformers would load the adapter's base model and apply the adapter.
+  // A folder with an adapter is refused, because transformers would load the base model and apply
+  // it.
   if (const std::string adapter = ExplainAdapter(names); !adapter.empty()) {
     return Wrong(source, absl::StrCat(adapter, ", or take the adapter's files away"));
   }

@@ -31,7 +31,7 @@ struct File {
   std::string contents;
 };
 
-// What is said of a folder with these files; empty if nothing is.
+// Returns the explanation for a folder with these files, or an empty string if there is none.
 std::string Said(const std::vector<File>& files, bool needs_config = true) {
   const TemporaryFolder folder;
   for (const File& file : files) {
@@ -57,7 +57,7 @@ TEST(SourceCheckTest, AcceptsCheckpointFolders) {
                   {"model.gguf", "GGUF"}}),
             "");
   EXPECT_EQ(Said({{"model.safetensors", Tensors()}}, /*needs_config=*/false), "");
-  // A second layout that nobody has downloaded is not read.
+  // A second layout that is not completely downloaded is not read.
   EXPECT_EQ(Said({{"config.json", "{}"},
                   {"model.safetensors", Tensors()},
                   {"consolidated.safetensors", kPointer}}),
@@ -128,7 +128,7 @@ TEST(SourceCheckTest, ExplainsFoldersWithoutWeights) {
               HasSubstr("merge the adapter"));
 }
 
-// transformers loads the adapter's base model in place of the weights beside it.
+// transformers would load the adapter's base model instead of the weights in this folder.
 TEST(SourceCheckTest, RefusesAnAdapterBesideWeights) {
   EXPECT_THAT(
       Said(
@@ -136,7 +136,7 @@ TEST(SourceCheckTest, RefusesAnAdapterBesideWeights) {
       HasSubstr("or take the adapter's files away"));
 }
 
-// What becomes of this error of reading `name`, which holds `contents`.
+// Returns the explained error of reading `name`, which holds `contents`.
 absl::Status Explained(const std::string& name, const std::string& contents,
                        const std::function<absl::Status(const std::string& path)>& error) {
   const TemporaryFolder folder;
@@ -172,7 +172,7 @@ TEST(SourceCheckTest, ExplainsContentsThatAreNotWhatTheNameSays) {
 TEST(SourceCheckTest, LeavesOtherErrorsAlone) {
   const absl::Status malformed = Explained("model.safetensors", Tensors(), Malformed);
   EXPECT_THAT(malformed.message(), HasSubstr("model.safetensors: header of 5 bytes"));
-  // The error of another file, and one that is not about contents.
+  // One error names another file, the other is not about contents.
   for (const char* name : {"model-00001-of-00009.safetensors", "model.safetensors", "x.json"}) {
     const absl::Status other = Explained(
         name, "", [](const std::string& path) { return Malformed(path + ".index.json"); });
@@ -184,7 +184,7 @@ TEST(SourceCheckTest, LeavesOtherErrorsAlone) {
   EXPECT_TRUE(absl::IsCancelled(cancelled)) << cancelled;
 }
 
-// Nobody writes to it, so that to open it as a file would be would take for ever.
+// The pipe has no writer, so opening it without O_NONBLOCK would never return.
 TEST(SourceCheckTest, ANamedPipeBlocksNothing) {
   const TemporaryFolder folder;
   const std::string path = folder.Join("model.safetensors");

@@ -16,10 +16,10 @@ namespace canopy {
 namespace {
 
 constexpr float kDeviation = 0.02F;
-// A power of two, so that 1 + noise is exact whether or not the compiler fuses the sum.
+// A power of two makes 1 + noise exact, whether or not the compiler uses fused multiply-add.
 constexpr float kNormDeviation = 1.0F / 64;
 
-// SplitMix64 (Steele, Lea, Flood 2014): a counter and a bijective mixer.
+// SplitMix64 (Steele, Lea, Flood 2014) is a counter followed by a bijective mixer.
 constexpr uint64_t kSplitMixIncrement = 0x9E3779B97F4A7C15;
 
 uint64_t Mix(uint64_t x) {
@@ -36,14 +36,15 @@ uint64_t TensorSeed(uint64_t seed, absl::string_view name) {
   return state;
 }
 
-// Twelve uniform 16-bit numbers add up to very nearly a normal one of deviation 2^16 in integer
-// arithmetic alone: fast, and equal on every machine, which logarithms are not.
+// The sum of twelve uniform 16-bit numbers is very nearly normal with standard deviation 2^16. It
+// needs only integer arithmetic, so it is fast and has the same bits on every machine, unlike
+// logarithms.
 void FillNormal(uint64_t state, float mean, float deviation, absl::Span<float> values) {
   constexpr uint64_t kEvenLanes = 0x0000FFFF0000FFFF;
   constexpr int64_t kMeanOfSum = 12 * 65535 / 2;
   constexpr float kUnit = 1.0F / 65536;
   for (float& value : values) {
-    uint64_t pairs = 0;  // Two sums of six in one word.
+    uint64_t pairs = 0;  // two sums of six numbers in one word
     for (int i = 0; i < 3; ++i) {
       state += kSplitMixIncrement;
       const uint64_t word = Mix(state);

@@ -43,7 +43,7 @@ double Mean(const std::vector<float>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// Central moment.
+// Returns the central moment of this order.
 double Moment(const std::vector<float>& values, int order) {
   const double mean = Mean(values);
   double sum = 0;
@@ -65,13 +65,13 @@ TEST(SyntheticTest, FitsTheSchema) {
 TEST(SyntheticTest, ValuesAreNormal) {
   const auto source = MakeSyntheticWeights(SmallConfig());
   ASSERT_TRUE(source.ok());
-  const std::vector<float> values = Values(*source->Find("embed_tokens.weight"));  // 2^20
+  const std::vector<float> values = Values(*source->Find("embed_tokens.weight"));  // 2^20 values
   EXPECT_NEAR(Mean(values), 0.0, 5 * 0.02 / 1024);
   const double deviation = std::sqrt(Moment(values, 2));
   EXPECT_NEAR(deviation, 0.02, 1e-4);
   EXPECT_NEAR(Moment(values, 3) / std::pow(deviation, 3), 0.0, 0.02);
   EXPECT_NEAR(Moment(values, 4) / std::pow(deviation, 4), 3.0, 0.15);
-  // Shares of the normal distribution below 1, 2 and 3 deviations.
+  // The normal distribution has these fractions within 1, 2 and 3 standard deviations.
   for (const auto& [bound, share] : {std::pair{1, 0.6827}, {2, 0.9545}, {3, 0.9973}}) {
     const auto inside = std::count_if(values.begin(), values.end(), [bound = bound](float value) {
       return std::fabs(value) < 0.02F * static_cast<float>(bound);
@@ -96,7 +96,7 @@ TEST(SyntheticTest, NormsAreNearOne) {
   }
 }
 
-// Expected values: the documented generator written again in Python.
+// The expected values come from a Python implementation of the documented generator.
 TEST(SyntheticTest, BitsAreThoseOfTheDocumentedGenerator) {
   const auto source = MakeSyntheticWeights(SmallConfig(), 7);
   const std::vector<float> values = Values(*source->Find("score.weight"));

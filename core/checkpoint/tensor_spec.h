@@ -1,4 +1,4 @@
-// A tensor that a model needs.
+// The name and shape of a tensor that a model needs.
 #ifndef CORE_CHECKPOINT_TENSOR_SPEC_H_
 #define CORE_CHECKPOINT_TENSOR_SPEC_H_
 
@@ -12,11 +12,11 @@ namespace canopy {
 // "layers.0.self_attn.q_proj.weight", "norm.weight", "lm_head.weight", "score.weight".
 struct TensorSpec {
   std::string name;
-  std::vector<int64_t> shape;  // [out, in] for projections.
-  bool in_backbone = true;     // False for heads, which never carry the prefix.
+  std::vector<int64_t> shape;  // [out, in] for projections
+  bool in_backbone = true;     // false for heads, which never have the prefix
 };
 
-// Cannot overflow for the shapes of a model: see the limits of ModelConfig.
+// Cannot overflow for the shapes of a model, because ModelConfig limits their sizes.
 inline int64_t NumElements(const std::vector<int64_t>& shape) {
   int64_t elements = 1;
   for (const int64_t dimension : shape) {

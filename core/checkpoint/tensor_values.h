@@ -1,4 +1,4 @@
-// The numbers that a stored tensor holds, whatever its type.
+// Compares the values of stored tensors of any float type.
 #ifndef CORE_CHECKPOINT_TENSOR_VALUES_H_
 #define CORE_CHECKPOINT_TENSOR_VALUES_H_
 
@@ -8,12 +8,12 @@
 
 namespace canopy {
 
-// Returns whether weights of this type are read: F32, BF16 or F16.
+// Returns true for the types of weights that can be read: F32, BF16 and F16.
 bool IsFloat(DType dtype);
 
-// Returns whether two tensors have one shape and hold the same numbers. Tensors of different types
-// are compared exactly, as float32; they differ if either is of a type that IsFloat does not name.
-// Errors of `check_wanted`, which is asked before each step of kStepBytes.
+// Returns true if two tensors have the same shape and the same values. Tensors of different types
+// are compared exactly, as float32; they count as different if IsFloat is false for one of the
+// types. Calls `check_wanted` before each step of kStepBytes and returns its error.
 absl::StatusOr<bool> EqualValues(const TensorView& left, const TensorView& right,
                                  const WantedCheck& check_wanted);
 

@@ -14,8 +14,8 @@
 namespace canopy {
 namespace {
 
-// Elements that are looked at before a loop may end: small enough to stop early, large enough for
-// the compiler to use wide instructions.
+// The number of elements that are checked before the loop may end: few enough to stop early, and
+// enough for the compiler to vectorize the check.
 constexpr size_t kBlockElements = 4096;
 
 // A float is finite unless all bits of its exponent are set. `bytes` may start at any address.
@@ -55,7 +55,7 @@ std::optional<size_t> FindNonFinite(DType dtype, absl::Span<const uint8_t> bytes
 }  // namespace
 
 int64_t LoadedBytes(const WeightSource& source, const ModelConfig& config, int64_t element_bytes) {
-  // A tied head is read in place of an embedding that is not stored.
+  // A tied head is read if the embedding is not stored.
   const bool has_embedding = source.Find("model.embed_tokens.weight") != nullptr ||
                              source.Find("embed_tokens.weight") != nullptr;
   const bool reads_head =

@@ -1,5 +1,4 @@
-// What is looked at before weights are used: how much memory they take, and whether they are
-// numbers.
+// Checks weights before they are used: their memory, and that all values are finite.
 #ifndef CORE_CHECKPOINT_WEIGHT_CHECK_H_
 #define CORE_CHECKPOINT_WEIGHT_CHECK_H_
 
@@ -14,16 +13,16 @@
 
 namespace canopy {
 
-// Memory of the model's weights with elements of `element_bytes`, from the source's headers alone.
-// A head that repeats the embedding counts for nothing.
+// Returns the bytes of the model's weights with elements of `element_bytes`, computed from the
+// source's headers alone. A head that repeats the embedding is not counted.
 int64_t LoadedBytes(const WeightSource& source, const ModelConfig& config, int64_t element_bytes);
 
-// RESOURCE_EXHAUSTED with both numbers unless `needed` bytes are at most `available`. `where` is
-// what they are bytes of, such as "host memory".
+// Returns RESOURCE_EXHAUSTED with both numbers if `needed` bytes exceed `available`. `where` names
+// the memory, such as "host memory".
 absl::Status CheckMemory(int64_t needed, int64_t available, absl::string_view where);
 
-// DATA_LOSS naming the first tensor, and place, that holds an infinity or a NaN. Reads every byte.
-// Asks `check_wanted` before each step and returns its error.
+// Returns DATA_LOSS naming the first tensor, and the position in it, that is infinite or NaN. Reads
+// every byte. Calls `check_wanted` before each step and returns its error.
 absl::Status CheckFinite(const WeightMap& weights, const WantedCheck& check_wanted = nullptr);
 
 }  // namespace canopy

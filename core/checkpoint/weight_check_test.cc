@@ -13,7 +13,7 @@
 namespace canopy {
 namespace {
 
-// Tensors of `dtype` with these bytes.
+// Returns tensors of `dtype` with these bytes.
 WeightSource SourceOf(DType dtype, const std::vector<std::pair<std::string, std::string>>& named) {
   auto owner = std::make_shared<std::vector<std::pair<std::string, std::string>>>(named);
   std::vector<TensorView> views;
@@ -57,7 +57,7 @@ TEST(CheckMemoryTest, SaysWhatIsNeededAndWhatIsThere) {
   EXPECT_EQ(status.message(), "loading needs 11 bytes of host memory, and 10 are available");
 }
 
-// Every value of 16 bits, against the library's own opinion.
+// Compares every 16-bit value with the standard library's classification.
 TEST(CheckFiniteTest, KnowsEveryHalf) {
   for (int bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);

@@ -20,11 +20,11 @@ constexpr char kEmbedding[] = "embed_tokens.weight";
 constexpr char kLanguageModelHead[] = "lm_head.weight";
 constexpr char kClassifierHead[] = "score.weight";
 constexpr char kFinalNorm[] = "norm.weight";
-// Ends the names of buffers that transformers once saved with every layer.
+// The end of the names of buffers that transformers once saved with every layer.
 constexpr char kRotaryFrequencies[] = "rotary_emb.inv_freq";
 constexpr size_t kMaxNamesInMessage = 8;
 
-// What is wrong with a source, by kind.
+// The names of tensors that do not match, by kind of mismatch.
 struct Mismatches {
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
@@ -106,8 +106,8 @@ std::vector<std::string> PrefixesOf(const WeightSource& source, absl::string_vie
   return found;
 }
 
-// Every checkpoint holds the embedding, so its name tells which layout this is; only a tied
-// language model may hold its head in place of the embedding.
+// Every checkpoint has an embedding, so the name of the embedding identifies the layout. The only
+// exception is a tied language model, which may store its head instead.
 absl::StatusOr<std::string> DetectPrefix(const WeightSource& source, const ModelConfig& config) {
   std::vector<std::string> found = PrefixesOf(source, kEmbedding);
   if (found.empty() && IsTied(config) && source.Find(kLanguageModelHead) != nullptr) {
@@ -117,7 +117,7 @@ absl::StatusOr<std::string> DetectPrefix(const WeightSource& source, const Model
     return found.front();
   }
   if (found.empty()) {
-    // Wrappers such as peft's or torch.compile's put a prefix of their own before every name.
+    // Wrappers such as those of peft and torch.compile add a prefix of their own to every name.
     return absl::DataLossError(absl::StrCat(
         "checkpoint holds neither ", kBackbonePrefix, kEmbedding, " nor ", kEmbedding, " nor ",
         kDecisionBackbonePrefix, kEmbedding,
@@ -143,7 +143,7 @@ void CheckTensor(const TensorView& tensor, const TensorSpec& spec, Mismatches* m
   }
 }
 
-// Returns an error unless `head` merely repeats the embedding that the configuration ties it to.
+// Returns an error unless `head` has the same values as the embedding that it is tied to.
 absl::Status CheckTiedHead(const TensorView& head, const TensorView& embedding,
                            const WantedCheck& check_wanted) {
   CANOPY_ASSIGN_OR_RETURN(const bool is_same, EqualValues(head, embedding, check_wanted));
@@ -155,7 +155,8 @@ absl::Status CheckTiedHead(const TensorView& head, const TensorView& embedding,
   return absl::OkStatus();
 }
 
-// What a reward head that a language model carries must be; it says itself how many labels it has.
+// Returns the expected reward head of a language model. The number of labels is taken from the
+// tensor.
 TensorSpec RewardHeadBeside(const ModelConfig& config, const TensorView& head) {
   const int64_t num_labels = head.shape.empty() ? 1 : std::max<int64_t>(head.shape[0], 1);
   return {kClassifierHead, {num_labels, config.hidden_size}, /*in_backbone=*/false};
@@ -184,7 +185,7 @@ absl::Status ToStatus(const Mismatches& mismatches) {
   return absl::DataLossError(absl::StrCat("tensors do not fit the configuration: ", message));
 }
 
-// Returns rows [begin, end) of a matrix, under another name. Precondition: they are inside it.
+// Returns rows [begin, end) of a matrix under another name. Precondition: the rows are inside it.
 TensorView RowsOf(const TensorView& matrix, std::string name, int64_t begin, int64_t end) {
   const int64_t row_bytes = matrix.shape[1] * DTypeBytes(matrix.dtype);
   return {std::move(name),
@@ -203,8 +204,8 @@ class Matching {
         prefix_(std::move(prefix)),
         map_{source, {}, prefix_ == kDecisionBackbonePrefix, false, {}} {}
 
-  // Maps the experts of one layer one by one if they are stored in one tensor each for gates and
-  // ups and for downs. `name` is the canonical "layers.N.mlp.experts.".
+  // Maps the experts of one layer one by one if they are stored together, in one tensor for gates
+  // and ups and another for downs. `name` is the canonical "layers.N.mlp.experts.".
   void SplitFusedExperts(const std::string& name) {
     const ExpertsConfig& experts = config_.experts;
     const int64_t intermediate = experts.intermediate_size;
@@ -230,7 +231,7 @@ class Matching {
     }
   }
 
-  // Maps what the configuration asks for and is not mapped yet.
+  // Maps the tensors that the configuration requires and that are not mapped yet.
   void MatchSpecs() {
     for (const TensorSpec& spec :
          map_.has_decision_head ? DecisionTensors(config_) : ExpectedTensors(config_)) {
@@ -254,7 +255,7 @@ class Matching {
     }
   }
 
-  // Maps a reward head beside a language model's own, and checks a tied one.
+  // Maps a reward head of a language model, and checks a tied head.
   absl::Status MatchHeads(const WantedCheck& check_wanted) {
     const TensorView* head = source_.Find(kLanguageModelHead);
     const TensorView* embedding = map_.Find(kEmbedding);
@@ -271,7 +272,7 @@ class Matching {
     return absl::OkStatus();
   }
 
-  // Tells tensors that nothing reads from those that should not be there.
+  // Divides the remaining tensors into ignored and unexpected ones.
   void SortOutTheRest() {
     int64_t num_frequencies = 0;
     for (const TensorView& tensor : source_.tensors()) {
@@ -301,7 +302,7 @@ class Matching {
   }
   bool is_tied() const { return IsTied(config_) && !map_.has_decision_head; }
 
-  // Returns null if the source has no such tensor or one that does not fit.
+  // Returns null if the source has no such tensor, or has one of another shape or dtype.
   const TensorView* FindFused(const std::string& name, const std::vector<int64_t>& shape) {
     const TensorView* tensor = source_.Find(prefix_ + name);
     if (tensor == nullptr) {
@@ -323,7 +324,8 @@ class Matching {
     return matrix;
   }
 
-  // Experts whose common tensor is of a wrong shape are not reported once more, one by one.
+  // If the fused tensor of a layer's experts has a wrong shape, its experts are not also reported
+  // one by one.
   bool IsPartOfWrongExperts(const std::string& name) const {
     return std::any_of(wrong_experts_.begin(), wrong_experts_.end(),
                        [&](const std::string& prefix) { return absl::StartsWith(name, prefix); });

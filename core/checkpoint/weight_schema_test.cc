@@ -37,7 +37,7 @@ struct Stored {
   std::vector<int64_t> shape;
   DType dtype = DType::kFloat32;
   char fill = 'x';
-  absl::string_view pattern = {};  // Repeated in place of `fill`, if not empty.
+  absl::string_view pattern = {};  // repeated instead of `fill` if not empty
 };
 
 WeightSource SourceOf(const std::vector<Stored>& stored) {
@@ -62,8 +62,8 @@ WeightSource SourceOf(const std::vector<Stored>& stored) {
   return *WeightSource::Create(std::move(tensors), std::move(owner));
 }
 
-// What transformers 5 saves for one layer: vocabulary 50, hidden 16, intermediate 24, 4 query and 2
-// key-value heads of 8, with attention bias.
+// Returns the tensors that transformers 5 saves for one layer: vocabulary 50, hidden size 16,
+// intermediate size 24, 4 query and 2 key-value heads of 8 elements, with attention bias.
 std::vector<Stored> SavedByTransformers(const std::string& prefix) {
   std::vector<Stored> stored = {
       {"embed_tokens.weight", {50, 16}},
@@ -174,13 +174,13 @@ TEST(WeightSchemaTest, TiedHeadMayOnlyRepeatTheEmbedding) {
   }
 }
 
-// A folder whose embedding is in bfloat16 and whose head repeats it in float32, or the other way.
+// The embedding is in bfloat16 and the head repeats it in float32, or the other way around.
 TEST(WeightSchemaTest, TiedHeadMayRepeatTheEmbeddingInAnotherType) {
   ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
   config.tie_word_embeddings = true;
   struct Values {
     DType dtype;
-    std::string one, other;  // The bytes of 1.5 and of a neighbour.
+    std::string one, other;  // the bytes of 1.5 and of a number next to it
   };
   const std::vector<Values> types = {
       {DType::kFloat32, std::string("\x00\x00\xc0\x3f", 4), std::string("\x01\x00\xc0\x3f", 4)},
@@ -202,11 +202,11 @@ TEST(WeightSchemaTest, TiedHeadMayRepeatTheEmbeddingInAnotherType) {
   }
 }
 
-// Comparing a large head takes seconds.
+// The comparison must be interruptible, because comparing a large head takes seconds.
 TEST(WeightSchemaTest, TheComparisonOfATiedHeadEndsWhenNobodyWantsIt) {
   ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
   config.tie_word_embeddings = true;
-  config.vocab_size = 600'000;  // 38 MB in float32: three steps.
+  config.vocab_size = 600'000;  // 38 MB in float32: three steps
   auto stored = SavedByTransformers("model.");
   stored[0].shape[0] = config.vocab_size;
   stored.push_back({"lm_head.weight", {config.vocab_size, 16}});
@@ -228,7 +228,7 @@ TEST(WeightSchemaTest, TheComparisonOfATiedHeadEndsWhenNobodyWantsIt) {
   }
 }
 
-// transformers ties whichever of the two is there.
+// If only one of the two tensors is stored, transformers uses it for both.
 TEST(WeightSchemaTest, TiedHeadMayStandInPlaceOfTheEmbedding) {
   ModelConfig config = BiasConfig(ModelHead::kLanguageModel);
   config.tie_word_embeddings = true;
@@ -255,7 +255,7 @@ TEST(WeightSchemaTest, AnUntiedLanguageModelMayLackItsHead) {
 }
 
 TEST(WeightSchemaTest, IgnoresAndReportsTensorsThatNothingReads) {
-  // As in Llama 2's published folder: one for each layer, in float32 or float16.
+  // Llama 2's published folder has one such buffer per layer, in float32 or float16.
   auto stored = SavedByTransformers("model.");
   stored.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", {4}});
   stored.push_back({"model.rotary_emb.inv_freq", {4}, DType::kFloat16});
@@ -266,7 +266,7 @@ TEST(WeightSchemaTest, IgnoresAndReportsTensorsThatNothingReads) {
   stored.back().name = "model.layers.0.self_attn.rotary_emb.cos";
   EXPECT_THAT(MatchError(stored, BiasConfig(ModelHead::kNone)), HasSubstr("1 unexpected: model."));
 
-  // A classifier that was trained from a language model and kept its head.
+  // This classifier was trained from a language model and kept its head.
   auto classifier = SavedByTransformers("model.");
   classifier.push_back({"score.weight", {3, 16}});
   classifier.push_back({"lm_head.weight", {50, 16}});
@@ -300,7 +300,7 @@ TEST(WeightSchemaTest, PrefixIsAllOrNothing) {
   EXPECT_THAT(MatchError({}, config), HasSubstr("neither"));
 }
 
-// What PyTorch saves for the decision head at hidden size 16: the names of its modules.
+// Returns the tensors that PyTorch saves for the decision head at hidden size 16, by module name.
 std::vector<Stored> DecisionHead() {
   std::vector<Stored> stored = {
       {"proj_in.weight", {256, 16}},  {"proj_in.bias", {256}},
@@ -374,7 +374,7 @@ TEST(WeightSchemaTest, TheDecisionLayoutIsStrict) {
     stored.push_back({"set_encoder.encoder.layers.2.norm1.bias", {256}});
     EXPECT_THAT(MatchError(stored, config), HasSubstr("1 unexpected: set_encoder"));
   }
-  // A decision head beside another layout.
+  // A decision head without the decision layout is refused.
   auto plain = SavedByTransformers("model.");
   plain.push_back(head.front());
   EXPECT_THAT(MatchError(plain, BiasConfig(ModelHead::kNone)),
@@ -429,8 +429,8 @@ TEST(WeightSchemaTest, SparseLayersHaveARouterAndExperts) {
   EXPECT_EQ(shapes.count("layers.1.mlp.experts.3.down_proj.weight"), 0U);
 }
 
-// The names and shapes of transformers 5's own parameters, which it saves if asked for no
-// conversion.
+// The names and shapes are those of transformers 5's own parameters, which it saves if conversion
+// is turned off.
 TEST(WeightSchemaTest, SplitsExpertsThatAreStoredInOneTensor) {
   ModelConfig config = TinyConfig(ModelHead::kNone);
   config.qkv_bias = config.output_bias = true;
@@ -471,15 +471,16 @@ TEST(WeightSchemaTest, SplitsExpertsThatAreStoredInOneTensor) {
   expect_rows("2.down_proj.weight", "down_proj", 2, {16, 8});
 
   stored.back().shape = {3, 8, 16};
-  EXPECT_THAT(MatchError(stored, config),
-              ::testing::AllOf(HasSubstr("1 of the wrong shape: model.layers.0.mlp.experts.down_proj "
-                                       "[3, 8, 16] instead of [3, 16, 8]"),
-                             ::testing::Not(HasSubstr("missing"))));
+  EXPECT_THAT(
+      MatchError(stored, config),
+      ::testing::AllOf(HasSubstr("1 of the wrong shape: model.layers.0.mlp.experts.down_proj "
+                                 "[3, 8, 16] instead of [3, 16, 8]"),
+                       ::testing::Not(HasSubstr("missing"))));
   stored.pop_back();
   EXPECT_THAT(MatchError(stored, config), HasSubstr("missing: model.layers.0.mlp.experts.0"));
 }
 
-// Published counts of distinct parameters.
+// The expected counts are the published numbers of distinct parameters.
 TEST(WeightSchemaTest, CountsPublishedModels) {
   ModelConfig config;
   config.qk_norm = true;
@@ -500,7 +501,7 @@ TEST(WeightSchemaTest, CountsPublishedModels) {
   config.num_layers = 36;
   config.num_query_heads = 32;
   EXPECT_EQ(CountParameters(config), 8'190'735'360);
-  // Qwen3-30B-A3B.
+  // The sizes of Qwen3-30B-A3B.
   config.hidden_size = 2048;
   config.num_layers = 48;
   config.num_kv_heads = 4;

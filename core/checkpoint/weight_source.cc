@@ -18,7 +18,7 @@ struct DTypeInfo {
   int64_t bytes;
 };
 
-// In the order of the enum.
+// The rows are in the order of the enum.
 constexpr std::array<DTypeInfo, 15> kDTypes = {{
     {DType::kBool, "BOOL", 1},
     {DType::kUInt8, "U8", 1},

@@ -1,4 +1,4 @@
-// Named tensors in host memory, wherever they come from: a checkpoint folder or a random generator.
+// Named tensors in host memory, from a checkpoint folder or a random generator.
 #ifndef CORE_CHECKPOINT_WEIGHT_SOURCE_H_
 #define CORE_CHECKPOINT_WEIGHT_SOURCE_H_
 
@@ -34,40 +34,41 @@ enum class DType {
   kFloat64,
 };
 
-// The format's spelling, such as "BF16".
+// Returns the format's spelling, such as "BF16".
 absl::string_view DTypeName(DType dtype);
 std::optional<DType> DTypeFromName(absl::string_view name);
 int64_t DTypeBytes(DType dtype);
 
-// A dense tensor, row-major, little-endian. A view: the WeightSource that it came from, or a copy
-// of that source, must outlive it. `bytes` may start at any address: copy, do not cast.
+// A dense tensor, row-major, little-endian. This is a view: the WeightSource that it came from, or
+// a copy of that source, must outlive it. `bytes` may start at any address, so elements must be
+// copied out instead of accessed through a cast pointer.
 struct TensorView {
-  std::string name;  // As stored, for instance "model.embed_tokens.weight".
+  std::string name;  // as stored, for instance "model.embed_tokens.weight"
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
-  absl::Span<const uint8_t> bytes;  // Product of shape times DTypeBytes(dtype).
+  absl::Span<const uint8_t> bytes;  // product of shape times DTypeBytes(dtype)
 };
 
-// Immutable; cheap to copy (copies share the bytes); safe to read from any thread.
+// Immutable and thread-safe. Copies are cheap and share the bytes.
 class WeightSource {
  public:
-  // Gives the memory of these bytes back to the system.
+  // Returns the memory of these bytes to the system.
   using ReleaseBytes = std::function<void(absl::Span<const uint8_t> bytes)>;
 
-  // Takes tensors in any order with `owner`, which keeps their bytes alive. DATA_LOSS when two
-  // have one name. `release` (null = does nothing) is what Release does.
+  // Makes a source of tensors in any order. `owner` keeps their bytes alive. Release calls
+  // `release`; null = Release is a no-op. Returns DATA_LOSS if two tensors have the same name.
   static absl::StatusOr<WeightSource> Create(std::vector<TensorView> tensors,
                                              std::shared_ptr<const void> owner,
                                              ReleaseBytes release = nullptr);
 
-  // In ascending byte order of the names.
+  // Returns the tensors in ascending byte order of their names.
   const std::vector<TensorView>& tensors() const { return contents_->tensors; }
-  // Null when there is no such tensor.
+  // Returns null if there is no such tensor.
   const TensorView* Find(absl::string_view name) const;
   int64_t total_bytes() const { return contents_->total_bytes; }
 
-  // Says that nobody will read the bytes of `tensor`, or of a view into one, any more. They are
-  // unspecified from now on, also for copies of this source.
+  // Declares that nobody will read the bytes of `tensor`, which may be a view into a stored tensor,
+  // any more. The bytes are then unspecified, also for copies of this source.
   void Release(const TensorView& tensor) const {
     if (contents_->release) {
       contents_->release(tensor.bytes);
@@ -88,7 +89,7 @@ class WeightSource {
   std::shared_ptr<const Contents> contents_;
 };
 
-// `name` for an error message: printable ASCII, cut at about 100 characters.
+// Returns `name` as printable ASCII, cut at about 100 characters, for an error message.
 std::string PrintableName(absl::string_view name);
 
 }  // namespace canopy

@@ -63,7 +63,7 @@ TEST(WeightSourceTest, ReleasesTheBytesOfATensorThroughItsOwner) {
   source->Release(view);
   ASSERT_EQ(released.size(), 1U);
   EXPECT_EQ(released[0], Bytes("bc"));
-  // Without a way to release them, bytes stay.
+  // Without a release function, Release does nothing.
   WeightSource::Create(tensors, nullptr)->Release(view);
   EXPECT_EQ(released.size(), 1U);
 }

@@ -1,4 +1,4 @@
-// What the decoder's layers know of attention: nothing but this.
+// The interface through which the decoder's layers compute attention.
 #ifndef CORE_MODEL_ATTENTION_BACKEND_H_
 #define CORE_MODEL_ATTENTION_BACKEND_H_
 
@@ -6,15 +6,16 @@
 
 namespace canopy {
 
-// Attention over the tokens of one TreePlan. Immutable; used from the thread that runs the forward.
+// Attention over the tokens of one TreePlan. Immutable. Must be used from the thread that runs the
+// forward.
 class AttentionBackend {
  public:
   virtual ~AttentionBackend() = default;
 
-  // q [tokens, query heads, head dim], k and v [tokens, kv heads, head dim], in grid order ->
-  // [tokens, query heads, head dim]: each token attends to itself and its ancestors. What a padding
-  // slot gets is finite whenever its own inputs are, and is never read by a token. Throws
-  // LibTorch's errors.
+  // Each token attends to itself and its ancestors. q [tokens, query heads, head dim]; k and v
+  // [tokens, kv heads, head dim]; tokens are in grid order. Returns [tokens, query heads, head
+  // dim]. The result of a padding slot is finite if the slot's own inputs are, and no token reads
+  // it. Throws LibTorch's errors.
   virtual at::Tensor Forward(const at::Tensor& q, const at::Tensor& k,
                              const at::Tensor& v) const = 0;
 };

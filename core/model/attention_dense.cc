@@ -10,8 +10,8 @@
 namespace canopy {
 namespace {
 
-// CUDA's kernels want mask rows that start at multiples of this many elements; LibTorch would
-// otherwise copy the mask in each layer.
+// CUDA's kernels need mask rows that start at multiples of this many elements. Without the
+// alignment, LibTorch would copy the mask in each layer.
 constexpr int64_t kMaskRowAlignment = 16;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Forest rows under an additive ancestor mask.
+// Attention over rows of a forest with an additive ancestor mask.
 #ifndef CORE_MODEL_ATTENTION_DENSE_H_
 #define CORE_MODEL_ATTENTION_DENSE_H_
 
@@ -7,11 +7,11 @@
 
 namespace canopy {
 
-// The mask is made once, on the device, and shared by all layers and heads.
+// The mask is built once on the device and shared by all layers and heads.
 class DenseAttention : public AttentionBackend {
  public:
   // `exit` [rows, columns] int32: token i of a row reads token j exactly when j <= i <= exit[j].
-  // `dtype` is that of the tensors to come.
+  // `dtype` is the dtype of the tensors passed to Forward.
   DenseAttention(const at::Tensor& exit, at::ScalarType dtype, double dropout = 0);
 
   at::Tensor Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const override;

@@ -1,4 +1,4 @@
-// The reference: each row is one path, right padded, and attends causally.
+// The reference backend: each row is one right-padded path with causal attention.
 #ifndef CORE_MODEL_ATTENTION_PATH_H_
 #define CORE_MODEL_ATTENTION_PATH_H_
 
@@ -8,10 +8,11 @@
 
 namespace canopy {
 
-// Padding stands to the right, where no token of the path looks.
+// Needs no mask for padding: padding is to the right of a path, and causal tokens read only to the
+// left.
 class PathAttention : public AttentionBackend {
  public:
-  // A token reads the last `window` tokens up to itself; 0 = all.
+  // A token reads the last `window` tokens up to and including itself; 0 = all tokens.
   PathAttention(int64_t rows, int64_t columns, int64_t window = 0, double dropout = 0)
       : rows_(rows), columns_(columns), window_(window), dropout_(dropout) {}
 

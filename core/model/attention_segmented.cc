@@ -9,7 +9,8 @@
 namespace canopy {
 namespace {
 
-// source [tokens, heads, head dim] at `index` [rows, length] -> [rows, length, heads, head dim].
+// Gathers source [tokens, heads, head dim] at `index` [rows, length] -> [rows, length, heads, head
+// dim].
 at::Tensor Gather(const at::Tensor& source, const at::Tensor& index) {
   return source.index_select(0, index.flatten()).unflatten(0, index.sizes());
 }
@@ -25,7 +26,8 @@ SegmentedAttention::SegmentedAttention(std::vector<DeviceSegmentGroup> groups, a
 
 at::Tensor SegmentedAttention::Forward(const at::Tensor& q, const at::Tensor& k,
                                        const at::Tensor& v) const {
-  // Per key; counted with the query heads, which the keys are expanded to on some devices.
+  // The bytes per gathered key and value. They are counted for all query heads, because some
+  // devices expand keys to the query heads.
   const int64_t key_bytes = 2 * q.size(1) * q.size(2) * q.element_size();
   std::vector<at::Tensor> outputs;
   for (const DeviceSegmentGroup& group : groups_) {

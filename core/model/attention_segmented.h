@@ -1,4 +1,4 @@
-// Single-child chains grouped by start depth: one causal call a group, no mask over the forest.
+// Attention over single-child chains, with one causal call per start depth and no forest mask.
 #ifndef CORE_MODEL_ATTENTION_SEGMENTED_H_
 #define CORE_MODEL_ATTENTION_SEGMENTED_H_
 
@@ -10,21 +10,21 @@
 
 namespace canopy {
 
-// One SegmentGroup with its indices on the device.
+// A SegmentGroup with its indices on the device.
 struct DeviceSegmentGroup {
   at::Tensor queries;  // [chains, query length] int32, grid slots
   at::Tensor keys;     // [chains, start depth + query length] int32: ancestors, then the queries
 };
 
-// Gathers keys and values of every chain's ancestors, so a group runs in chunks of chains that
-// keep what is gathered under a limit.
+// Each chain gathers copies of its ancestors' keys and values. A group therefore runs in chunks of
+// chains, so that the gathered bytes stay below a limit.
 class SegmentedAttention : public AttentionBackend {
  public:
-  // Each chain gathers its ancestors anew: unbounded, a request of a few MB would ask for hundreds
-  // of GB.
+  // Without a limit, a request of a few MB could make the chains gather hundreds of GB.
   static constexpr int64_t kMaxGatheredBytes = int64_t{1} << 30;
 
-  // `restore` [tokens] int32: where a slot's output stands among the groups' rows, concatenated.
+  // `restore` [tokens] int32 is the index of each slot's output in the concatenated rows of the
+  // groups.
   SegmentedAttention(std::vector<DeviceSegmentGroup> groups, at::Tensor restore, double dropout = 0,
                      int64_t max_gathered_bytes = kMaxGatheredBytes);
 

@@ -1,4 +1,5 @@
-// Every backend, bound by TreeContext, against attention written out in double precision.
+// Compares every backend, bound by TreeContext, with attention computed in double precision from
+// its definition.
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -37,7 +38,7 @@ struct Inputs {
 };
 
 Inputs RandomInputs(int64_t tokens, const Heads& heads, uint64_t seed) {
-  // Small tensors: a second thread would only wait for the first.
+  // The tensors are small, so more threads would only wait for each other.
   at::set_num_threads(1);
   at::Generator generator = at::detail::createCPUGenerator(seed);
   return {at::randn({tokens, heads.query, heads.dim}, generator).mul_(2),
@@ -55,7 +56,7 @@ TreePlan PlanOf(uint32_t seed, Backend backend, Packing packing) {
   return plan->BuildPart(0);
 }
 
-// Whether `query` reads `key`, both columns of `row`.
+// Returns true if `query` reads `key`; both are columns of `row`.
 bool Reads(const TreePlan& plan, int64_t row, int64_t query, int64_t key) {
   if (key > query) {
     return false;
@@ -64,7 +65,8 @@ bool Reads(const TreePlan& plan, int64_t row, int64_t query, int64_t key) {
          query <= plan.grid.exit[static_cast<size_t>(row * plan.grid.columns + key)];
 }
 
-// Slots on the way to an endpoint; the rest is padding, whose output means nothing.
+// Returns the slots on the path to an endpoint. The other slots are padding, whose output is
+// ignored.
 std::vector<bool> RealSlots(const TreePlan& plan) {
   std::vector<bool> real(static_cast<size_t>(plan.computed_tokens()), false);
   for (const int32_t endpoint : plan.endpoints) {
@@ -78,8 +80,8 @@ std::vector<bool> RealSlots(const TreePlan& plan) {
   return real;
 }
 
-// softmax(q k / sqrt(dim)) v of one query slot and head over those of the last `window` keys that
-// it reads.
+// Returns softmax(q k / sqrt(dim)) v of one query slot and head, over the last `window` keys that
+// the query reads.
 std::vector<double> Expected(const TreePlan& plan, const Inputs& inputs, int64_t slot, int64_t head,
                              int64_t window = 1 << 20) {
   const auto q = inputs.q.accessor<float, 3>();
@@ -182,7 +184,7 @@ TEST(SegmentedAttentionTest, ChunksOfChainsGiveTheSameUpToRounding) {
   }
 }
 
-// The window reaches over no, one and several blocks of queries.
+// The tests use windows that reach back over zero, one and several blocks of queries.
 TEST(SlidingAttentionTest, EachQueryReadsTheLastKeysUpToItsOwn) {
   for (const int64_t tokens : {1, 5, 1100}) {
     const Inputs inputs = RandomInputs(2 * tokens, kHeads[1], 11);
@@ -194,7 +196,7 @@ TEST(SlidingAttentionTest, EachQueryReadsTheLastKeysUpToItsOwn) {
           PathAttention(2, tokens, window).Forward(inputs.q, inputs.k, inputs.v);
       for (const int64_t token : {int64_t{0}, tokens / 2, tokens - 1}) {
         for (const int64_t head : {0, 3}) {
-          const int64_t slot = tokens + token;  // Of the second row.
+          const int64_t slot = tokens + token;  // a slot of the second row
           const std::vector<double> expected = Expected(plan, inputs, slot, head, window);
           for (int64_t i = 0; i < kHeads[1].dim; ++i) {
             EXPECT_NEAR(output[slot][head][i].item<double>(), expected[static_cast<size_t>(i)],
@@ -207,7 +209,7 @@ TEST(SlidingAttentionTest, EachQueryReadsTheLastKeysUpToItsOwn) {
   }
 }
 
-// Longer than one block of the lower-right mask.
+// The chain is longer than one block of the lower-right mask.
 TEST(CausalAttentionTest, LongChainsUnderAncestorsReadFromTheLowerRightCorner) {
   const int64_t ancestors = 37;
   const int64_t queries = 1100;
@@ -224,7 +226,7 @@ TEST(TreeContextTest, AnglesFollowThePositionNotTheSlot) {
   const TreeContext context = ContextOf(plan, {1, 1, 8});
   for (size_t slot = 0; slot < plan.grid.position_ids.size(); ++slot) {
     const auto row = static_cast<int64_t>(slot);
-    // The first frequency is 1, the third a third.
+    // The first frequency is 1 and the third is 1/3.
     const double position = plan.grid.position_ids[slot];
     EXPECT_NEAR(context.rotary().cos[row][0][0].item<double>(), std::cos(position), 1e-5);
     EXPECT_NEAR(context.rotary().sin[row][0][2].item<double>(), std::sin(position / 3), 1e-5);

@@ -5,7 +5,7 @@
 namespace canopy {
 namespace {
 
-// The step of each kind of mixer. A kind without one does not compile, as with those below.
+// Calls the step of a layer's mixer. A new kind of mixer without a step does not compile.
 struct MixerStep {
   LayerOps& ops;
   const at::Tensor& hidden;
@@ -16,7 +16,7 @@ struct MixerStep {
   }
 };
 
-// The step of each kind of channel.
+// Calls a layer's channel step. A new kind of channel without a step does not compile.
 struct ChannelStep {
   LayerOps& ops;
   const at::Tensor& hidden;
@@ -34,7 +34,7 @@ MixedRows Mix(LayerOps& ops, const LayerWeights& layer, const at::Tensor& hidden
   return {hidden, std::visit(MixerStep{ops, hidden, layer.mixer_norm}, layer.mixer)};
 }
 
-// What follows the mixer.
+// Runs the steps after the mixer.
 at::Tensor Finish(LayerOps& ops, const LayerWeights& layer, const MixedRows& rows) {
   const at::Tensor hidden = ops.AddOutput(rows, layer.output, layer.output_bias);
   return std::visit(ChannelStep{ops, hidden, layer.channel_norm}, layer.channel);
@@ -45,7 +45,8 @@ at::Tensor RunLayer(LayerOps& ops, const LayerWeights& layer, const at::Tensor& 
 }
 
 at::Tensor RunLastLayer(LayerOps& ops, const LayerWeights& layer, const at::Tensor& hidden) {
-  // The rows of all tokens are released before the layer goes on.
+  // Only the rows that are read are kept, so the memory of the others is free during the later
+  // steps.
   const MixedRows read = ops.ReadRows(Mix(ops, layer, hidden));
   return Finish(ops, layer, read);
 }

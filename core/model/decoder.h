@@ -1,8 +1,8 @@
-// The decoder: the only loop over layers, for every family, backend and use. What differs between
-// layers is in their weights, what differs between backends is behind LayerOps.
+// Runs the decoder's layers, for every model family, backend and use. Layers differ in their
+// weights; backends differ in their LayerOps.
 //
 //   each layer   norm, mixer | output projection, added | norm, channel step, added
-//   last layer   all tokens up to the mixer; the rest only for the rows that are read
+//   last layer   the mixer runs for all tokens, the later steps only for the rows that are read
 #ifndef CORE_MODEL_DECODER_H_
 #define CORE_MODEL_DECODER_H_
 
@@ -12,12 +12,13 @@
 
 namespace canopy {
 
-// Returns the final-norm hidden states [outputs, hidden] of the rows that `ops` reads. `weights`
-// have at least one layer. Throws LibTorch's errors.
+// Returns the final-norm hidden states [outputs, hidden] of the rows that `ops` reads.
+// Precondition: `weights` have at least one layer. Throws LibTorch's errors.
 at::Tensor Decode(const DecoderWeights& weights, LayerOps& ops);
 
-// Decode in two parts, for a caller that records the first, which does not depend on the rows that
-// are read. The second may get other LayerOps, which read their rows out of the first one's result.
+// Decode in two parts. DecodeToLastMixer does not depend on the rows that are read, so a caller can
+// record it as a graph. DecodeRest may use other LayerOps, which read their rows from the result of
+// DecodeToLastMixer.
 MixedRows DecodeToLastMixer(const DecoderWeights& weights, LayerOps& ops);
 at::Tensor DecodeRest(const DecoderWeights& weights, const MixedRows& last, LayerOps& ops);
 

@@ -1,4 +1,4 @@
-// Which steps the loop takes, in which order, with a LayerOps that writes them down.
+// Tests the order and the arguments of the decoder's steps, with LayerOps that record their calls.
 #include "core/model/decoder.h"
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 namespace canopy {
 namespace {
 
-// Records which steps the decoder calls. Each tensor is a single number, and each step returns the
-// next number, so that the record "name(arguments)=result" shows which result went into which step.
+// Records the steps that the decoder calls. Each tensor is a single number, and each step returns
+// the next number, so the record "name(arguments)=result" shows which step uses which result.
 class WritingOps : public LayerOps {
  public:
   at::Tensor Embed(const at::Tensor& embedding) override { return Note("embed", {embedding}); }
@@ -49,7 +49,7 @@ class WritingOps : public LayerOps {
     return function(*this, layer, hidden);
   }
 
-  // Takes the steps out.
+  // Returns the recorded steps and clears the record.
   std::string TakeSteps() {
     std::string steps = absl::StrJoin(steps_, " ");
     steps_.clear();
@@ -73,7 +73,7 @@ class WritingOps : public LayerOps {
 
 at::Tensor Number(int64_t value) { return at::full({}, value, at::kLong); }
 
-// Layer i's tensors are 100 + 10 i and up.
+// The tensors of layer i are numbered from 100 + 10 i.
 LayerWeights Layer(int64_t index, bool slides, bool sparse) {
   const int64_t base = 100 + 10 * index;
   AttentionWeights attention;

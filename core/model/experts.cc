@@ -19,7 +19,7 @@
 namespace canopy {
 namespace {
 
-// With eight experts a token and a hidden size of 4,096 in bfloat16: 512 MiB of rows.
+// With eight experts per token and a hidden size of 4,096 in bfloat16, the rows take 512 MiB.
 constexpr int64_t kMaxTokensPerChunk = 8192;
 
 at::Tensor MixChunk(const at::Tensor& x, const ExpertWeights& weights,
@@ -32,12 +32,13 @@ at::Tensor MixChunk(const at::Tensor& x, const ExpertWeights& weights,
   if (config.normalize_weights) {
     share = share.div(share.sum(1, /*keepdim=*/true));
   }
-  // Row r of the products is pair order[r] of (token, choice), pairs counted token by token.
+  // Row r of the products belongs to pair order[r]. A pair is (token, choice); pairs are numbered
+  // token by token.
   const auto [expert_of_row, order] =
       at::sort(expert.flatten(), std::optional<bool>(true), /*dim=*/0);
   const at::Tensor place = at::empty_like(order);
   place.index_copy_(0, order, at::arange(tokens * chosen, order.options()));
-  // Where each expert's rows end.
+  // The end of each expert's rows.
   const at::Tensor ends =
       at::searchsorted(expert_of_row, at::arange(weights.router.size(0), expert_of_row.options()),
                        /*out_int32=*/true, /*right=*/true);

@@ -48,7 +48,7 @@ double Dot(const at::Tensor& row, const std::vector<double>& x) {
   return sum;
 }
 
-// One token through one expert.
+// Returns the output of one expert for one token.
 std::vector<double> ExpertOutput(const ExpertWeights& weights, int64_t expert,
                                  const std::vector<double>& x) {
   std::vector<double> activated;
@@ -64,7 +64,7 @@ std::vector<double> ExpertOutput(const ExpertWeights& weights, int64_t expert,
   return output;
 }
 
-// The definition, token by token in double precision.
+// Computes the definition for one token in double precision.
 std::vector<double> Expected(const at::Tensor& token, const ExpertWeights& weights,
                              const ExpertsConfig& config) {
   std::vector<double> x(static_cast<size_t>(kHidden));
@@ -122,7 +122,7 @@ TEST(MixExpertsTest, IsTheWeightedSumOfTheChosenExperts) {
   }
 }
 
-// No expert has a capacity: all tokens at one of them lose nothing.
+// Experts have no capacity limit, so no token is dropped even if all tokens choose the same expert.
 TEST(MixExpertsTest, DropsNoTokenWhenAllChooseOneExpert) {
   ExpertWeights weights = RandomWeights(2);
   const at::Tensor x = RandomTokens(300, 8).abs_();

@@ -42,8 +42,8 @@ ForestShape ShapeOf(const TokenGrid& grid) {
   return shape;
 }
 
-// Returns token ids, position ids and exits, each padded to `size`: token 0 at position 0, seen by
-// itself alone.
+// Returns token ids, position ids and exits, each padded to `size`. A padding token has id 0 and
+// position 0, and only reads itself.
 std::vector<int32_t> PadForest(const TokenGrid& grid, size_t size) {
   std::vector<int32_t> padded(3 * size);
   std::copy(grid.token_ids.begin(), grid.token_ids.end(), padded.begin());
@@ -53,8 +53,8 @@ std::vector<int32_t> PadForest(const TokenGrid& grid, size_t size) {
   return padded;
 }
 
-// A forest to record with, of no particular tokens: no token reads another. Its shape says the
-// longest path and the pairs that a forest of this size can have.
+// Returns a forest for recording, in which tokens read only themselves. Its shape has the longest
+// path and the most pairs that a forest of this size can have.
 DeviceForest RecordingForest(const at::Tensor& arrays, int32_t tokens) {
   const auto array = [&](int64_t index) { return arrays.narrow(0, index * tokens, tokens); };
   array(2).copy_(at::arange(tokens, arrays.options()));
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<FusedBackend>> FusedBackend::Create(
   }
   CANOPY_ASSIGN_OR_RETURN(std::unique_ptr<const KernelOps> ops,
                           kernels(KernelModelOf(config, weights), options));
-  // The grouped products of experts may read sizes back, which a graph cannot.
+  // Grouped products of experts may read sizes back to the host, which a graph cannot do.
   const bool records = weights.embedding.is_cuda() && config.experts.sparse_layers.empty();
   return std::make_unique<FusedBackend>(config, weights, std::move(ops),
                                         records ? MakeCudaGraphRecorder() : nullptr);

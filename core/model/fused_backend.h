@@ -1,9 +1,9 @@
-// Runs plans of Backend::kFused: the decoder over a flat forest, through the kernels of kernels/.
+// Runs plans of Backend::kFused: the decoder over a flat forest, with the kernels in kernels/.
 //
-// Forwards of few tokens are recorded once as a graph for each size and then replayed, because
-// starting kernels one by one would take longer than running them. The forest is padded to the
-// graph's size with tokens behind it, each a tree of its own. The graph ends after the last layer's
-// mixer: what follows depends on the rows that are read.
+// Forwards of few tokens are recorded once per size as a graph and then replayed, because launching
+// their kernels one by one would take longer than running them. The forest is padded to the graph's
+// size with extra tokens that only read themselves. The graph ends after the last layer's mixer,
+// because the later steps depend on the rows that are read.
 #ifndef CORE_MODEL_FUSED_BACKEND_H_
 #define CORE_MODEL_FUSED_BACKEND_H_
 
@@ -27,41 +27,41 @@
 
 namespace canopy {
 
-// One forward at a time. Shares the weights' memory.
+// Runs one forward at a time. Shares the memory of the weights.
 class FusedBackend {
  public:
-  // Makes a backend on the device and in the dtype of `options`. Returns FAILED_PRECONDITION,
-  // saying why, for a model with a sliding window, or as `kernels` says. Throws LibTorch's errors.
+  // Makes a backend on the device and in the dtype of `options`. Returns FAILED_PRECONDITION, with
+  // a reason, for a model with a sliding window, and returns the errors of `kernels`. Throws
+  // LibTorch's errors.
   static absl::StatusOr<std::unique_ptr<FusedBackend>> Create(const ModelConfig& config,
                                                               const DecoderWeights& weights,
                                                               const at::TensorOptions& options,
                                                               const KernelOpsFactory& kernels);
 
-  // `recorder` is null if no forward is to run as a graph.
+  // A null `recorder` disables graphs.
   FusedBackend(const ModelConfig& config, const DecoderWeights& weights,
                std::unique_ptr<const KernelOps> ops, std::unique_ptr<GraphRecorder> recorder);
   FusedBackend(const FusedBackend&) = delete;
   FusedBackend& operator=(const FusedBackend&) = delete;
 
-  // Returns final-norm hidden states [slots, hidden] at the given grid slots, in their order. The
-  // tokens of the plan must be in the vocabulary. May record a graph. Returns INVALID_ARGUMENT for
-  // a slot outside the grid, INTERNAL for a plan that is not a flat forest. Call in inference mode.
-  // Throws LibTorch's errors.
+  // Returns final-norm hidden states [slots, hidden] at the given grid slots, in their order. May
+  // record a graph. Returns INVALID_ARGUMENT for a slot outside the grid and INTERNAL for a plan
+  // that is not a flat forest. Precondition: the tokens of the plan are in the vocabulary. Call in
+  // inference mode. Throws LibTorch's errors.
   absl::StatusOr<at::Tensor> Forward(const TreePlan& plan, absl::Span<const int32_t> slots);
 
-  // Records the graph of the smallest size that has none yet. Returns false if there is nothing
-  // left to record or the limit of bytes is reached. Call in inference mode. Throws LibTorch's
-  // errors.
+  // Records the graph of the smallest size that has none yet. Returns false if every size has a
+  // graph or the byte limit is reached. Call in inference mode. Throws LibTorch's errors.
   bool RecordNextGraph();
 
-  // The number of recorded graphs, and the device memory that they and their buffers take. From any
-  // thread.
+  // Return the number of recorded graphs, and the device memory used by them and their buffers.
+  // Thread-safe.
   int64_t num_graphs() const { return graphs_.has_value() ? graphs_->num_graphs() : 0; }
   int64_t graph_bytes() const { return graphs_.has_value() ? graphs_->graph_bytes() : 0; }
 
  private:
-  // A forward of a fixed number of tokens up to the last layer's mixer, and what it reads and
-  // writes. The padded forest is one copy away.
+  // The graph of a fixed number of tokens up to the last layer's mixer, with its inputs and
+  // outputs. A forward copies its padded forest into `arrays` and replays the graph.
   struct ForwardGraph {
     at::Tensor arrays;  // [3 x tokens] int32: token ids, position ids, exit
     DeviceForest forest;
@@ -78,7 +78,7 @@ class FusedBackend {
   const DecoderWeights weights_;
   const ModelKernels kernels_;
   const std::unique_ptr<GraphRecorder> recorder_;  // outlives the graphs
-  LayerBuffers graph_buffers_;  // shared by all graphs; made when the first is recorded
+  LayerBuffers graph_buffers_;  // shared by all graphs; made when the first graph is recorded
   std::optional<GraphCache<ForwardGraph>> graphs_;  // unset if there is no recorder
 };
 

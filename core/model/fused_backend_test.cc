@@ -1,4 +1,4 @@
-// The fused backend's algebra with the kernels' twins on the CPU, against the path backend.
+// Compares the fused backend, with reference kernels on the CPU, with the path backend.
 #include "core/model/fused_backend.h"
 
 #include <cstdint>
@@ -31,7 +31,7 @@
 namespace canopy {
 namespace {
 
-// Three query heads a key head.
+// Has three query heads per key head.
 ModelConfig GroupedConfig() {
   ModelConfig config = SmallConfig(/*vocab_size=*/11);
   config.num_query_heads = 6;
@@ -44,7 +44,8 @@ struct FamilyCase {
   ModelConfig config;
 };
 
-// What families differ in: norms of heads, biases, experts in some layers and in all.
+// Returns configurations that cover the differences between families: head norms, biases, and
+// experts in some or all layers.
 std::vector<FamilyCase> FamilyCases() {
   ModelConfig plain = GroupedConfig();
   plain.qk_norm = false;
@@ -60,7 +61,7 @@ std::vector<FamilyCase> FamilyCases() {
           {"biases", all_biases},     {"some_moe", some_sparse}, {"all_moe", all_sparse}};
 }
 
-// Synthetic weights twenty times as large, so that layers matter.
+// Returns synthetic weights multiplied by twenty, so that layers change the result measurably.
 DecoderWeights LargeWeights(const ModelConfig& config) {
   at::set_num_threads(1);
   const auto synthetic = MakeSyntheticWeights(config);
@@ -197,7 +198,7 @@ TEST(FusedBackendTest, TellsTheKernelsNoInnerSizeWhereAllLayersAreSparse) {
   }
 }
 
-// Rotary scales other than one turn up in the scores only.
+// The fused backend applies a rotary scale other than one only to the scores.
 TEST(FusedBackendTest, RotaryScaleIsInTheScores) {
   const c10::InferenceMode inference;
   const ModelConfig config = GroupedConfig();
@@ -211,13 +212,13 @@ TEST(FusedBackendTest, RotaryScaleIsInTheScores) {
             1e-4);
 }
 
-// Records by keeping the body, and replays by running it again.
+// Records a graph by storing its body, and replays it by running the body again.
 class FakeRecorder : public GraphRecorder {
  public:
   struct Log {
     int recorded = 0;
     int replayed = 0;
-    int failures_left = 0;  // Recordings that are still to fail.
+    int failures_left = 0;  // number of next recordings that fail
   };
 
   explicit FakeRecorder(Log* log) : log_(log) {}
@@ -251,7 +252,7 @@ class FakeRecorder : public GraphRecorder {
   Log* const log_;
 };
 
-// With graphs, on the kernels' twins.
+// Returns a backend with graphs that uses the reference kernels.
 std::unique_ptr<FusedBackend> MakeRecording(const ModelConfig& config,
                                             const DecoderWeights& weights, FakeRecorder::Log* log) {
   auto ops =
@@ -261,7 +262,8 @@ std::unique_ptr<FusedBackend> MakeRecording(const ModelConfig& config,
                                         std::make_unique<FakeRecorder>(log));
 }
 
-// Forwards of many sizes, so that one finds what others left in the buffers that they share.
+// Forwards alternate between sizes, so that each finds the values that others left in the shared
+// buffers.
 TEST(FusedBackendTest, ReplayedGraphsComputeWhatPlainForwardsDo) {
   const c10::InferenceMode inference;
   const ModelConfig config = GroupedConfig();
@@ -315,7 +317,7 @@ TEST(FusedBackendTest, AFailedRecordingFailsItsForwardAlone) {
   EXPECT_EQ(recording->num_graphs(), 1);
 }
 
-// What the CUDA kernels say to a model of this shape in this type, on a CPU.
+// Returns the CUDA kernels' error for a model of this shape and dtype on a CPU.
 std::string Refusal(const KernelModel& model, at::ScalarType dtype) {
   const absl::Status status = MakeCudaKernelOps(model, at::TensorOptions().dtype(dtype)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

@@ -1,5 +1,5 @@
-// Which small forwards run as recorded graphs, and when each graph is recorded. Knows nothing of
-// what a graph is: core/model/fused_backend.h records and replays them.
+// Decides which small forwards run as recorded graphs, and records each graph on first use. It does
+// not depend on what a graph is; core/model/fused_backend.h records and replays them.
 #ifndef CORE_MODEL_GRAPH_CACHE_H_
 #define CORE_MODEL_GRAPH_CACHE_H_
 
@@ -14,23 +14,23 @@
 namespace canopy {
 
 struct GraphLimits {
-  // The number of tokens up to which forwards run as graphs. Measured on one H200 (2026-11-30): 164
-  // tokens take 1.40 ms as a graph and 2.8 ms without; from 920 tokens on the device is the slower
-  // part.
+  // Forwards of at most this many tokens run as graphs. Measured on one H200 (2026-11-30): a
+  // forward of 164 tokens takes 1.40 ms as a graph and 2.8 ms without. From 920 tokens on, the
+  // device takes longer than the launches.
   int32_t max_tokens = 1024;
-  // Once graphs take this much device memory, no more are recorded, and sizes that have none run
-  // without. Graphs are never evicted.
+  // When the graphs use this much device memory, no more are recorded, and forwards of other sizes
+  // run without a graph. Graphs are never evicted.
   int64_t max_bytes = int64_t{1} << 30;
 };
 
-// Returns the size of the graph for a forward of `tokens` tokens: the cache's key. Sizes are few,
-// and little more than `tokens`.
+// Returns the graph size for a forward of `tokens` tokens, which is the key of the cache. Sizes are
+// rounded up so that there are few of them.
 inline int32_t GraphSize(int32_t tokens) {
   const int32_t step = tokens <= 512 ? 32 : 64;
   return (tokens + step - 1) / step * step;
 }
 
-// Returns the number of sizes that forwards of at most `max_tokens` tokens have.
+// Returns the number of graph sizes of forwards with at most `max_tokens` tokens.
 inline int64_t NumGraphSizes(int32_t max_tokens) {
   int64_t count = 0;
   for (int32_t size = 0; size < max_tokens; size = GraphSize(size + 1)) {
@@ -39,22 +39,22 @@ inline int64_t NumGraphSizes(int32_t max_tokens) {
   return count;
 }
 
-// Owns the graphs of one model. One thread finds and records; num_graphs and graph_bytes may be
-// read from any.
+// Owns the graphs of one model. Must be used from one thread, except num_graphs and graph_bytes,
+// which are thread-safe.
 template <typename Graph>
 class GraphCache {
  public:
   // Records the graph of forwards of `size` tokens. May throw.
   using Record = std::function<std::unique_ptr<Graph>(int32_t size)>;
-  // Returns the device's free memory, which tells what a graph takes. May throw.
+  // Returns the free memory of the device, from which the size of a graph is computed. May throw.
   using FreeBytes = std::function<int64_t()>;
 
   GraphCache(const GraphLimits& limits, Record record, FreeBytes free_bytes)
       : limits_(limits), record_(std::move(record)), free_bytes_(std::move(free_bytes)) {}
 
-  // Returns the graph for forwards of `tokens` tokens, recorded by the first call for its size;
-  // null if a limit is reached. Passes on what `record` throws; then the cache is as it was, and
-  // the next call tries again.
+  // Returns the graph for forwards of `tokens` tokens; records it on the first call for its size.
+  // Returns null if a limit is reached. If `record` throws, the exception is passed on and the
+  // cache is unchanged, so the next call tries again.
   Graph* FindOrRecord(int32_t tokens) {
     if (tokens > limits_.max_tokens) {
       return nullptr;
@@ -75,8 +75,8 @@ class GraphCache {
     return recorded;
   }
 
-  // Records the graph of the smallest size that has none. Returns false if every size has one or
-  // the byte limit is reached. Passes on what `record` throws.
+  // Records the graph of the smallest size that has none. Returns false if every size has a graph
+  // or the byte limit is reached. Passes on exceptions of `record`.
   bool RecordNext() {
     int32_t size = GraphSize(1);
     while (size < limits_.max_tokens && graphs_.count(size) > 0) {
@@ -86,7 +86,7 @@ class GraphCache {
   }
 
   int64_t num_graphs() const { return num_graphs_.load(std::memory_order_relaxed); }
-  // The device memory that the graphs and their buffers take.
+  // Returns the device memory used by the graphs and their buffers.
   int64_t graph_bytes() const { return graph_bytes_.load(std::memory_order_relaxed); }
 
  private:

@@ -16,7 +16,7 @@ struct FakeGraph {
   int32_t size;
 };
 
-// A device on which each graph takes `bytes_per_graph`.
+// Simulates a device on which each graph takes `bytes_per_graph_` bytes.
 class GraphCacheTest : public ::testing::Test {
  protected:
   GraphCache<FakeGraph> MakeCache(const GraphLimits& limits) {
@@ -33,7 +33,7 @@ class GraphCacheTest : public ::testing::Test {
         [this] { return free_bytes_; });
   }
 
-  std::vector<int32_t> recorded_;  // Sizes, in the order of the calls.
+  std::vector<int32_t> recorded_;  // sizes, in the order of the calls
   bool fails_ = false;
   int64_t free_bytes_ = 1'000'000;
   int64_t bytes_per_graph_ = 100;
@@ -76,7 +76,7 @@ TEST_F(GraphCacheTest, RecordsASizeOnceAndReturnsItsGraphFromThenOn) {
   }
   FakeGraph* const other = cache.FindOrRecord(65);
   EXPECT_NE(other, first);
-  EXPECT_EQ(cache.FindOrRecord(40), first);  // It did not move.
+  EXPECT_EQ(cache.FindOrRecord(40), first);  // same address as before
   EXPECT_EQ(recorded_, (std::vector<int32_t>{64, 96}));
   EXPECT_EQ(cache.num_graphs(), 2);
   EXPECT_EQ(cache.graph_bytes(), 200);
@@ -86,7 +86,7 @@ TEST_F(GraphCacheTest, HasNoGraphForMoreThanTheMostTokens) {
   auto cache = MakeCache({/*max_tokens=*/100, /*max_bytes=*/1000});
   EXPECT_EQ(cache.FindOrRecord(101), nullptr);
   EXPECT_TRUE(recorded_.empty());
-  // The size of 100 tokens is 128, which counts as 100 tokens.
+  // 100 tokens need a graph of 128 tokens, which is allowed because the forward has only 100.
   ASSERT_NE(cache.FindOrRecord(100), nullptr);
   EXPECT_EQ(cache.FindOrRecord(101), nullptr);
   EXPECT_EQ(cache.num_graphs(), 1);
@@ -95,7 +95,7 @@ TEST_F(GraphCacheTest, HasNoGraphForMoreThanTheMostTokens) {
 TEST_F(GraphCacheTest, RecordsNoMoreOnceTheBytesAreTakenAndKeepsWhatItHas) {
   auto cache = MakeCache({/*max_tokens=*/1024, /*max_bytes=*/150});
   FakeGraph* const first = cache.FindOrRecord(1);
-  ASSERT_NE(cache.FindOrRecord(33), nullptr);  // 100 bytes are less than 150.
+  ASSERT_NE(cache.FindOrRecord(33), nullptr);  // 100 bytes are below the limit of 150
   EXPECT_EQ(cache.FindOrRecord(65), nullptr);
   EXPECT_EQ(cache.FindOrRecord(1), first);
   EXPECT_FALSE(cache.RecordNext());

@@ -1,5 +1,6 @@
-// The decoder's steps through the kernels of kernels/, over a flat forest: no padding, no mask, no
-// gathered keys in memory, and no memory allocated in a layer but by the mixture of experts.
+// The decoder's steps with the kernels in kernels/, over a flat forest. They need no padding, no
+// mask and no gathered copies of keys. Within a layer, only AddExperts and ReadRows allocate
+// memory.
 #ifndef CORE_MODEL_KERNEL_LAYER_OPS_H_
 #define CORE_MODEL_KERNEL_LAYER_OPS_H_
 
@@ -11,7 +12,7 @@
 
 namespace canopy {
 
-// A flat forest on the device, [tokens] int32 each.
+// A flat forest on the device. Tensors are [tokens] int32.
 struct DeviceForest {
   at::Tensor token_ids;
   at::Tensor position_ids;
@@ -19,20 +20,20 @@ struct DeviceForest {
   ForestShape shape;
 };
 
-// Layers attend to all ancestors: AttentionWeights::slides is not supported. Every step is safe
-// under graph capture but AddExperts. Call in inference mode.
+// Layers attend to all ancestors: AttentionWeights::slides is not supported. Every step except
+// AddExperts is safe under graph capture. Call in inference mode.
 class KernelLayerOps final : public LayerOps {
  public:
-  // `kernels` and `forest` must outlive the object. `buffers` have a row for each token and what
-  // they hold is overwritten. `slots` [outputs] int32 are the rows to read; undefined if ReadRows
-  // is not called.
+  // `kernels` and `forest` must outlive the object. `buffers` have a row for each token, and their
+  // contents are overwritten. `slots` [outputs] int32 are the rows to read; they may be undefined
+  // if ReadRows is not called.
   KernelLayerOps(const ModelKernels& kernels, const DeviceForest& forest,
                  const LayerBuffers& buffers, const at::Tensor& slots);
 
   at::Tensor Embed(const at::Tensor& embedding) override;
   at::Tensor Attend(const at::Tensor& hidden, const at::Tensor& norm,
                     const AttentionWeights& attention) override;
-  // Makes the later steps use buffers of fewer rows.
+  // Switches later steps to buffers with a row for each slot that is read.
   MixedRows ReadRows(const MixedRows& rows) override;
   at::Tensor AddOutput(const MixedRows& rows, const at::Tensor& output,
                        const at::Tensor& bias) override;
@@ -47,8 +48,8 @@ class KernelLayerOps final : public LayerOps {
   const KernelOps& ops_;
   const DeviceForest& forest_;
   const at::Tensor slots_;
-  LayerBuffers buffers_;  // those of the tokens, from ReadRows on those of the rows that are read
-  at::Tensor visible_;    // as ListVisible returned it; set by Embed
+  LayerBuffers buffers_;  // rows of all tokens; after ReadRows, rows that are read
+  at::Tensor visible_;    // result of ListVisible; set by Embed
 };
 
 }  // namespace canopy

@@ -1,13 +1,13 @@
-// The steps that decoder layers are made of, as one interface. core/model/decoder.h decides which
-// steps run, in which order and with which weights; an implementation decides how a step is
-// computed and where its results are kept:
+// The steps of decoder layers as an interface. core/model/decoder.h decides which steps run, in
+// which order and with which weights. An implementation decides how a step is computed and where
+// its results are stored:
 //
 //   torch_layer_ops.h     LibTorch's operators, over any TreeContext
-//   training_layer_ops.h  the same, differentiable
-//   kernel_layer_ops.h    the kernels of kernels/, over a flat forest
+//   training_layer_ops.h  the same operators, differentiable
+//   kernel_layer_ops.h    the kernels in kernels/, over a flat forest
 //
-// A step is as large as what a kernel can do in one go (norm, projection, head norms and rotary
-// embedding together, say), so that neither has to be cut for the other's sake.
+// A step is the largest unit that an implementation may compute with one kernel. For example, the
+// norm, projection, head norms and rotary embedding of attention are one step.
 #ifndef CORE_MODEL_LAYER_OPS_H_
 #define CORE_MODEL_LAYER_OPS_H_
 
@@ -24,14 +24,14 @@ struct MixedRows {
   at::Tensor mixed;   // [rows, columns of the mixer], before the output projection
 };
 
-// A layer, or a part of one, as a function of what it gets alone: residual stream -> residual
+// A layer or a part of one, as a pure function of its arguments: residual stream -> residual
 // stream.
 using LayerFunction = at::Tensor (*)(LayerOps& ops, const LayerWeights& layer,
                                      const at::Tensor& hidden);
 
-// For one forward on one thread. Residual streams are [rows, hidden] in the compute dtype; a step
-// may overwrite the stream and the mixer's result that it gets, and what it returns may be
-// overwritten by a later step. All steps throw LibTorch's errors.
+// The steps of one forward on one thread. Residual streams are [rows, hidden] in the compute dtype.
+// A step may overwrite its input stream and its input from the mixer; a later step may overwrite
+// its result. All steps throw LibTorch's errors.
 class LayerOps {
  public:
   virtual ~LayerOps() = default;
@@ -39,22 +39,23 @@ class LayerOps {
   // Starts the forward: returns each token's row of `embedding` [vocab, hidden].
   virtual at::Tensor Embed(const at::Tensor& embedding) = 0;
 
-  // The mixers, one for each alternative of MixerWeights: norm, projections and mixing of the
-  // tokens along their paths. `hidden` keeps its values.
+  // There is one mixer step for each alternative of MixerWeights: norm, projections and mixing of
+  // the tokens along their paths. Mixer steps do not change `hidden`.
 
   // Each token attends to itself and its ancestors.
   virtual at::Tensor Attend(const at::Tensor& hidden, const at::Tensor& norm,
                             const AttentionWeights& attention) = 0;
 
-  // Returns the rows whose final states the forward returns, in their order. Later steps get these.
+  // Returns the rows whose final states the forward returns, in their order. Later steps get only
+  // these rows.
   virtual MixedRows ReadRows(const MixedRows& rows) = 0;
 
-  // Returns hidden + mixed x output + bias, if there is one.
+  // Returns hidden + mixed x output, plus bias if it is defined.
   virtual at::Tensor AddOutput(const MixedRows& rows, const at::Tensor& output,
                                const at::Tensor& bias) = 0;
 
-  // The channel steps, one for each alternative of ChannelWeights: each returns `hidden` plus what
-  // it makes of its norm.
+  // There is one channel step for each alternative of ChannelWeights. It returns `hidden` plus a
+  // function of its norm.
 
   virtual at::Tensor AddGatedMlp(const at::Tensor& hidden, const at::Tensor& norm,
                                  const GatedMlpWeights& mlp) = 0;
@@ -64,7 +65,7 @@ class LayerOps {
   // Ends the forward: returns the final states.
   virtual at::Tensor FinalNorm(const at::Tensor& hidden, const at::Tensor& norm) = 0;
 
-  // Returns function(*this, layer, hidden). Training may keep no more than the arguments and call
+  // Returns function(*this, layer, hidden). In training this may keep only the arguments, and call
   // the function again in the backward pass.
   virtual at::Tensor Run(LayerFunction function, const LayerWeights& layer,
                          const at::Tensor& hidden) {

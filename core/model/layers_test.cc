@@ -15,7 +15,7 @@ at::Tensor Random(at::IntArrayRef shape, uint64_t seed) {
   return at::randn(shape, at::detail::createCPUGenerator(seed));
 }
 
-// A row's elements divided by their root mean square.
+// Returns an element of the row, divided by the row's root mean square.
 double NormedElement(const at::Tensor& row, int64_t index, double eps) {
   double sum = 0;
   for (int64_t i = 0; i < row.numel(); ++i) {
@@ -45,7 +45,7 @@ TEST(RmsNormTest, AccumulatesBFloat16InFloat32) {
 TEST(HeadRmsNormTest, EachHeadHasItsOwnWeight) {
   const at::Tensor x = Random({2, 3, 8}, 4);
   const at::Tensor weight = Random({3, 8}, 5);
-  // A slice, as the decoder passes it.
+  // The arguments are slices, as in the decoder.
   const at::Tensor normed = HeadRmsNorm(x.narrow(1, 1, 2), weight.narrow(0, 1, 2), 1e-6);
   EXPECT_NEAR(normed[1][1][6].item<double>(),
               NormedElement(x[1][2], 6, 1e-6) * weight[2][6].item<double>(), 1e-5);

@@ -9,8 +9,8 @@
 namespace canopy {
 namespace {
 
-// An MLP runs so many rows at a time: its inner activations are by far the largest buffers, and
-// beyond this size a matrix product gains nothing.
+// An MLP processes at most this many rows at a time. Its inner activations are by far the largest
+// buffers, and larger matrix products are not faster.
 constexpr int64_t kMaxMlpRows = 16'384;
 
 int64_t DenseIntermediateSize(const ModelConfig& config) {
@@ -22,8 +22,8 @@ int64_t DenseIntermediateSize(const ModelConfig& config) {
   return 0;
 }
 
-// Steps of an eighth of the size: few sizes, so that LibTorch's allocator finds a buffer of an
-// earlier forward, and little waste.
+// Rounds up to a step of about an eighth of the size. There are then few distinct sizes, so
+// LibTorch's allocator can reuse buffers of earlier forwards, and little memory is wasted.
 int64_t SizeClass(int64_t rows) {
   int64_t step = 64;
   while (step * 16 < rows) {
@@ -42,7 +42,8 @@ KernelModel KernelModelOf(const ModelConfig& config, const DecoderWeights& weigh
   model.num_kv_heads = config.num_kv_heads;
   model.head_dim = config.head_dim;
   model.rms_norm_eps = config.rms_norm_eps;
-  // Rotated queries and keys are multiplied by the rotary scale, so their product is by its square.
+  // Queries and keys are both multiplied by the rotary scale, so their products are multiplied by
+  // its square. The kernels apply the scale here.
   model.score_scale =
       weights.rotary.scale * weights.rotary.scale / std::sqrt(static_cast<double>(config.head_dim));
   model.inverse_frequencies = weights.rotary.inverse;

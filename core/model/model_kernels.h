@@ -1,4 +1,4 @@
-// The kernels of one model, with the rows of memory that they work on.
+// The kernels of one model, and the buffers that they work on.
 #ifndef CORE_MODEL_MODEL_KERNELS_H_
 #define CORE_MODEL_MODEL_KERNELS_H_
 
@@ -12,11 +12,11 @@
 
 namespace canopy {
 
-// Returns what the kernels want to know of a model.
+// Returns the properties of a model that the kernels need.
 KernelModel KernelModelOf(const ModelConfig& config, const DecoderWeights& weights);
 
-// Each buffer has a row for each token, except gate_up and activated: the tokens take turns in
-// their rows, one part of the tokens after the other.
+// Each buffer has a row for each token, except gate_up and activated. These two have fewer rows,
+// and the tokens are processed in parts that reuse the rows.
 struct LayerBuffers {
   at::Tensor hidden;  // the residual stream
   at::Tensor normed;
@@ -26,7 +26,7 @@ struct LayerBuffers {
   at::Tensor activated;
 };
 
-// Returns the first rows of each buffer; `rows` is at most the buffers' own.
+// Returns the first rows of each buffer. `rows` must not exceed the rows of the buffers.
 LayerBuffers FirstRows(const LayerBuffers& buffers, int64_t rows);
 
 // Immutable. Throws LibTorch's errors.
@@ -39,9 +39,9 @@ class ModelKernels {
   const KernelOps& ops() const { return *ops_; }
   const ExpertsConfig& experts() const { return config_.experts; }
 
-  // Returns buffers for all steps of a layer over so many rows.
+  // Returns buffers for all steps of a layer with `rows` rows.
   LayerBuffers MakeBuffers(int64_t rows) const;
-  // Returns buffers for the steps after the mixer, without `qkv`.
+  // Returns buffers for the steps after the mixer with `rows` rows, without `qkv`.
   LayerBuffers MakeFinishBuffers(int64_t rows) const;
 
  private:
@@ -49,7 +49,7 @@ class ModelKernels {
 
   const ModelConfig config_;
   const at::TensorOptions options_;
-  const int64_t intermediate_size_;  // of dense MLPs; 0 if no layer has one
+  const int64_t intermediate_size_;  // intermediate size of dense MLPs; 0 if no layer has one
   const std::unique_ptr<const KernelOps> ops_;
 };
 

@@ -17,21 +17,21 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// theta^(2i / head dim): how many positions a pair of dimensions takes for one radian.
+// Returns theta^(2i / head dim): the number of positions per radian for each pair of dimensions.
 at::Tensor PositionsPerRadian(double theta, int64_t head_dim) {
   const at::Tensor exponents = at::arange(0, head_dim, 2, at::kLong).to(at::kFloat).div_(head_dim);
   return at::pow(theta, exponents);
 }
 
-// The dimension whose pair makes `turns` turns over the original length.
+// Returns the dimension whose pair rotates `turns` times over the original length.
 double DimensionOfTurns(double turns, const RopeConfig& rope, int64_t head_dim) {
   const auto length = static_cast<double>(rope.original_max_position_embeddings);
   return static_cast<double>(head_dim) * std::log(length / (turns * 2 * kPi)) /
          (2 * std::log(rope.theta));
 }
 
-// YaRN (Peng et al. 2023): fast pairs keep their frequency, slow ones are divided by the factor,
-// and a linear ramp over the dimensions blends between.
+// YaRN (Peng et al. 2023). Fast pairs keep their frequency, slow pairs are divided by the factor,
+// and a linear ramp over the dimensions blends between them.
 at::Tensor YarnFrequencies(const RopeConfig& rope, int64_t head_dim) {
   double low = DimensionOfTurns(rope.beta_fast, rope, head_dim);
   double high = DimensionOfTurns(rope.beta_slow, rope, head_dim);
@@ -42,7 +42,7 @@ at::Tensor YarnFrequencies(const RopeConfig& rope, int64_t head_dim) {
   low = std::max(low, 0.0);
   high = std::min(high, static_cast<double>(head_dim - 1));
   if (low == high) {
-    high += 0.001;  // As transformers does against the division by zero.
+    high += 0.001;  // avoids a division by zero, as transformers does
   }
   const at::Tensor ramp =
       at::arange(head_dim / 2, at::kFloat).sub_(low).div_(high - low).clamp_(0, 1);
@@ -54,8 +54,8 @@ at::Tensor YarnFrequencies(const RopeConfig& rope, int64_t head_dim) {
       .add_(positions.reciprocal().mul_(kept));
 }
 
-// Llama 3.1: waves shorter than the original length over the high factor stay, those longer than
-// it over the low factor are divided, and a linear blend in frequency lies between.
+// Llama 3.1. Wavelengths below original length / high_freq_factor are kept, those above original
+// length / low_freq_factor are divided by the factor, and a linear blend in frequency lies between.
 at::Tensor Llama3Frequencies(const RopeConfig& rope, int64_t head_dim) {
   const auto length = static_cast<double>(rope.original_max_position_embeddings);
   const at::Tensor plain = PositionsPerRadian(rope.theta, head_dim).reciprocal_();

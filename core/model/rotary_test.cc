@@ -38,7 +38,7 @@ RopeConfig UntruncatedYarn() {
   return rope;
 }
 
-// For heads of 16; what transformers 5.17 computes for the same parameters.
+// Returns what transformers 5.17 computes for heads of 16 with the same parameters.
 const std::vector<Expected>& TransformersFrequencies() {
   static const auto* const expected = new std::vector<Expected>{
       {"default",

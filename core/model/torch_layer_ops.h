@@ -1,5 +1,5 @@
-// The decoder's steps through LibTorch's operators, for inference with the backends path, dense and
-// segmented, on any device and in any type.
+// The decoder's steps with LibTorch's operators, for inference on the path, dense and segmented
+// backends, on any device and in any dtype.
 #ifndef CORE_MODEL_TORCH_LAYER_OPS_H_
 #define CORE_MODEL_TORCH_LAYER_OPS_H_
 
@@ -12,8 +12,8 @@
 
 namespace canopy {
 
-// Owns all that it uses but the weights, so a copy may outlive the forward. Reads the rows at the
-// context's output slots. Call in inference mode.
+// Owns everything that it uses except the weights, so a copy may outlive the forward. ReadRows
+// reads the context's output slots. Call in inference mode.
 class TorchLayerOps : public LayerOps {
  public:
   TorchLayerOps(const ModelConfig& config, const TreeContext& context);
@@ -31,11 +31,11 @@ class TorchLayerOps : public LayerOps {
   at::Tensor FinalNorm(const at::Tensor& hidden, const at::Tensor& norm) override;
 
  protected:
-  // Training overrides these, because it may overwrite nothing.
+  // Training overrides the steps below with versions that do not overwrite their inputs.
 
-  // Returns query and key heads rotated by their tokens' angles, in `type`.
+  // Returns query and key heads rotated by the angles of their tokens, in dtype `type`.
   virtual at::Tensor Rotate(const at::Tensor& heads, at::ScalarType type) const;
-  // Returns hidden + rows x weight + bias, if there is one.
+  // Returns hidden + rows x weight, plus bias if it is defined.
   virtual at::Tensor AddProductTo(const at::Tensor& hidden, const at::Tensor& rows,
                                   const at::Tensor& weight, const at::Tensor& bias) const;
   // Returns hidden + rows.

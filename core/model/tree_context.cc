@@ -45,7 +45,8 @@ void WarnOfSharedDropout(Backend backend) {
   }
 }
 
-// Adds what the backend reads beside tokens and positions, in the order that BindBackend expects.
+// Adds the backend's index arrays other than tokens and positions, in the order that BindBackend
+// expects.
 absl::Status AddBackendArrays(const TreePlan& plan, bool is_training, IndexUpload& upload) {
   switch (plan.backend) {
     case Backend::kPath:

@@ -1,4 +1,4 @@
-// Everything of a TreePlan that the layers of one forward need, on the device, as one argument.
+// The parts of a TreePlan that the layers of one forward need, on the device.
 #ifndef CORE_MODEL_TREE_CONTEXT_H_
 #define CORE_MODEL_TREE_CONTEXT_H_
 
@@ -18,26 +18,25 @@
 
 namespace canopy {
 
-// INVALID_ARGUMENT for a token outside the vocabulary. On CUDA it would cost the process its
-// device, so whoever runs a plan asks this first.
+// Returns INVALID_ARGUMENT for a token outside the vocabulary. Call it before a plan runs: on CUDA
+// such a token would make the device unusable for the process.
 absl::Status CheckTokens(absl::Span<const int32_t> tokens, int64_t vocab_size);
 
 struct TreeContextOptions {
   RotaryFrequencies frequencies;      // on the device
-  at::ScalarType dtype = at::kFloat;  // of the weights
-  int64_t sliding_window = 0;         // that of the model's layers that have one, 0 when none has
-  std::optional<TrainingOptions> training;  // unset = nobody asks for gradients
+  at::ScalarType dtype = at::kFloat;  // dtype of the weights
+  int64_t sliding_window = 0;         // window of the model's sliding layers; 0 if there are none
+  std::optional<TrainingOptions> training;  // unset = no gradients
 };
 
-// Immutable, for one forward on one thread; copies share its tensors. The plan may go once it is
-// made.
+// Immutable, for one forward on one thread. Copies share its tensors. The plan need not outlive it.
 class TreeContext {
  public:
-  // Copies the plan's index arrays to the device at once and binds the plan's attention backend.
-  // `output_slots` are the grid slots whose hidden states the forward returns.
-  // INVALID_ARGUMENT for a slot outside the grid or a dropout that is no share; FAILED_PRECONDITION
-  // for a backend that is not one of path, dense and segmented, and for another than path with a
-  // sliding window. Throws LibTorch's errors.
+  // Copies the plan's index arrays to the device in one upload and binds the plan's attention
+  // backend. `output_slots` are the grid slots whose hidden states the forward returns. Returns
+  // INVALID_ARGUMENT for a slot outside the grid or a dropout outside 0 <= p < 1. Returns
+  // FAILED_PRECONDITION for a backend other than path, dense and segmented, and for any backend
+  // other than path if there is a sliding window. Throws LibTorch's errors.
   static absl::StatusOr<TreeContext> Create(const TreePlan& plan,
                                             absl::Span<const int32_t> output_slots,
                                             const TreeContextOptions& options);
@@ -46,7 +45,8 @@ class TreeContext {
   const at::Tensor& output_slots() const { return output_slots_; }  // [outputs] int32
   const RotaryTables& rotary() const { return rotary_; }
   const AttentionBackend& attention() const { return *attention_; }
-  // Of the layers with a sliding window; only where Create was given one.
+  // Returns the attention of sliding-window layers. Precondition: Create was given a sliding
+  // window.
   const AttentionBackend& sliding_attention() const { return *sliding_attention_; }
 
  private:

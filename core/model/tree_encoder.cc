@@ -19,7 +19,7 @@ namespace canopy {
 TreeEncoder::TreeEncoder(const ModelConfig& config, DecoderWeights weights,
                          const at::TensorOptions& options, const KernelOpsFactory& kernels)
     : config_(config), options_(options), weights_(std::move(weights)) {
-  // Said before anything about the model, which no other type or shape would change.
+  // The missing device is checked first, because no other model would run on this device either.
   if (!kernels && !options_.device().is_cuda()) {
     fused_status_ = absl::FailedPreconditionError(
         absl::StrCat("no CUDA device: the model runs on ", options_.device().str()));

@@ -29,14 +29,13 @@ at::ScalarType StoredType(DType dtype) {
   }
 }
 
-// Copies `view` into the memory of `target`, of the same number of elements, converting type and
-// device.
+// Copies `view` to `target`, which has the same number of elements, and converts dtype and device.
 void CopyWeight(const TensorView& view, const at::Tensor& target) {
   const at::ScalarType stored = StoredType(view.dtype);
   const auto address = reinterpret_cast<uintptr_t>(view.bytes.data());
   at::Tensor source;
   if (address % static_cast<uintptr_t>(DTypeBytes(view.dtype)) == 0) {
-    // LibTorch has no read-only tensors; this one is only read.
+    // LibTorch has no read-only tensors, so constness is cast away; the tensor is only read.
     source = at::from_blob(const_cast<uint8_t*>(view.bytes.data()), target.sizes(),
                            at::TensorOptions().dtype(stored));
   } else {
@@ -46,25 +45,26 @@ void CopyWeight(const TensorView& view, const at::Tensor& target) {
   target.copy_(source);
 }
 
-// Where a decoder's tensors come from, by canonical name. MatchWeights has made sure of the names.
+// Reads a decoder's tensors by canonical name. Precondition: MatchWeights has checked the names.
 class TensorReader {
  public:
   virtual ~TensorReader() = default;
 
-  // The tensors one below the other.
+  // Returns the tensors concatenated along their first dimension.
   virtual at::Tensor Stacked(const std::vector<std::string>& names) const = 0;
 
   at::Tensor Tensor(const std::string& name) const { return Stacked({name}); }
 };
 
-// Copies to the device, each tensor to its place, and gives its memory on the host back if the
-// source can, so that host memory holds the weights once even if it is the device.
+// Copies each tensor directly to its place on the device, then releases its host memory if the
+// source can. Even if the device is the host, the weights are in memory only once.
 class Uploader : public TensorReader {
  public:
   Uploader(const WeightMap& weights, const at::TensorOptions& options, WantedCheck check_wanted)
       : weights_(weights), options_(options), check_wanted_(std::move(check_wanted)) {}
 
-  // The error of check_wanted that ended the copying; what was read since then is unspecified.
+  // Returns the error of check_wanted that stopped the copying. Tensors read after the error are
+  // unspecified.
   const absl::Status& status() const { return status_; }
 
   at::Tensor Stacked(const std::vector<std::string>& names) const override {
@@ -97,7 +97,7 @@ class Uploader : public TensorReader {
   mutable absl::Status status_;
 };
 
-// Joins what is on the device already.
+// Concatenates tensors that are already on the device.
 class ParameterReader : public TensorReader {
  public:
   explicit ParameterReader(const ParameterMap& parameters) : parameters_(parameters) {}
@@ -131,7 +131,8 @@ ExpertWeights Experts(const TensorReader& reader, const std::string& mlp,
           reader.Stacked(down).unflatten(0, {num_experts, -1})};
 }
 
-// [query heads + kv heads, head dim] from the two [head dim].
+// Returns [query heads + kv heads, head dim], expanded from the norms of queries and keys [head
+// dim].
 at::Tensor HeadNorms(const TensorReader& reader, const std::string& attention,
                      const ModelConfig& config) {
   return at::cat({reader.Tensor(attention + "q_norm.weight").expand({config.num_query_heads, -1}),
@@ -206,7 +207,8 @@ DecoderWeights ReadWeights(const TensorReader& reader, const ModelConfig& config
 
 using TensorVisitor = absl::FunctionRef<void(at::Tensor&)>;
 
-// Each names all members of its struct, so that a new one does not compile until it is visited.
+// Each overload of Visit names all members of its struct, so that a new member does not compile
+// until it is visited.
 void Visit(AttentionWeights& attention, TensorVisitor visit) {
   auto& [heads, slides] = attention;
   auto& [weight, bias, qk_norm] = heads;

@@ -1,5 +1,5 @@
-// Checked weight views -> tensors on the device. What the layers multiply by is fused here, in
-// memory only: q, k and v to one matrix, gate and up to another.
+// Copies checked host tensors to the device. Weights that multiply the same input are fused in
+// memory: q, k and v into one matrix, gate and up into another.
 #ifndef CORE_MODEL_WEIGHTS_H_
 #define CORE_MODEL_WEIGHTS_H_
 
@@ -21,24 +21,25 @@
 
 namespace canopy {
 
-// The structs below hold tensors in the compute dtype; biases are undefined if the model has none.
-// Matrices of products from the left, [in, out], are transposed views of the checkpoint's.
+// The structs below hold tensors in the compute dtype. Biases are undefined if the model has none.
+// Matrices [in, out], which multiply from the right, are transposed views of the checkpoint's
+// matrices.
 
-// MixerKind::kFullAttention and kSlidingAttention. One row of the result has query heads x head dim
-// columns.
+// Weights of MixerKind::kFullAttention and kSlidingAttention. A row of the mixer's result has query
+// heads x head dim columns.
 struct AttentionWeights {
   HeadProjection heads;
-  bool slides = false;  // Reads the last tokens only, as many as the model's sliding window.
+  bool slides = false;  // true = reads only the last tokens, within the sliding window
 };
 
-// ChannelKind::kGatedMlp.
+// Weights of ChannelKind::kGatedMlp.
 struct GatedMlpWeights {
   at::Tensor gate_up;  // [2 x intermediate, hidden], gate first
   at::Tensor down;     // [intermediate, hidden]
 };
 
-// What a layer computes with: an alternative for each kind of mixer and of channel step, chosen for
-// each layer by ModelConfig::mixer and ModelConfig::channel.
+// The weights of a layer's mixer and channel step: one alternative for each kind.
+// ModelConfig::mixer and ModelConfig::channel choose the kinds of each layer.
 using MixerWeights = std::variant<AttentionWeights>;
 using ChannelWeights = std::variant<GatedMlpWeights, ExpertWeights>;
 
@@ -53,9 +54,9 @@ struct LayerWeights {
   ChannelWeights channel;
 };
 
-// Returns the layer's tensors in a fixed order, undefined ones too.
+// Returns the layer's tensors in a fixed order, including undefined ones.
 std::vector<at::Tensor> TensorsOf(LayerWeights layer);
-// Returns a layer of the same kinds with other tensors, in the order of TensorsOf.
+// Returns a layer of the same kinds with other tensors, given in the order of TensorsOf.
 LayerWeights WithTensors(LayerWeights layer, absl::Span<const at::Tensor> tensors);
 
 struct DecoderWeights {
@@ -65,28 +66,31 @@ struct DecoderWeights {
   RotaryFrequencies rotary;
 };
 
-// Tensors by canonical name, as the checkpoint shapes them.
+// Tensors by canonical name, with the shapes of the checkpoint.
 using ParameterMap = std::map<std::string, at::Tensor, std::less<>>;
 
-// A copy of one tensor (F32, BF16 or F16) with the device and dtype of `options`. Throws LibTorch's
-// errors.
+// Returns a copy of one tensor (F32, BF16 or F16) with the device and dtype of `options`. Throws
+// LibTorch's errors.
 at::Tensor UploadWeight(const TensorView& view, const at::TensorOptions& options);
 
-// `weights` must have been matched with `config`. `options` name the device and the compute dtype.
-// RESOURCE_EXHAUSTED when the device has no room. Releases each tensor that it has copied: see
-// WeightSource::Release. Asks `check_wanted` before each tensor and returns its error.
+// Copies the weights to the device in the compute dtype of `options`. Precondition: MatchWeights
+// has matched `weights` with `config`. Releases each host tensor after copying it, see
+// WeightSource::Release. Calls `check_wanted` before each tensor and returns its error. Returns
+// RESOURCE_EXHAUSTED if the device has not enough memory.
 absl::StatusOr<DecoderWeights> LoadDecoderWeights(const ModelConfig& config,
                                                   const WeightMap& weights,
                                                   const at::TensorOptions& options,
                                                   const WantedCheck& check_wanted = nullptr);
 
-// The decoder's tensors as leaves that want gradients, copies with the device and dtype of
-// `options`: those of LoadDecoderWeights, one by one. RESOURCE_EXHAUSTED likewise.
+// Returns copies of the decoder's tensors, unfused, as leaf tensors that require gradients, with
+// the device and dtype of `options`. Returns RESOURCE_EXHAUSTED if the device has not enough
+// memory.
 absl::StatusOr<ParameterMap> LoadParameters(const ModelConfig& config, const WeightMap& weights,
                                             const at::TensorOptions& options);
 
-// What LoadDecoderWeights makes, differentiable by `parameters`, which hold all of LoadParameters.
-// Throws LibTorch's errors.
+// Returns the weights that LoadDecoderWeights would make, differentiable with respect to
+// `parameters`. Precondition: `parameters` hold all tensors of LoadParameters. Throws LibTorch's
+// errors.
 DecoderWeights FuseParameters(const ModelConfig& config, const ParameterMap& parameters);
 
 }  // namespace canopy

@@ -14,14 +14,16 @@
 namespace canopy {
 namespace {
 
-// Bounds the lower-right mask to this many rows, and skips the keys that no query of a block reads.
+// Processing queries in blocks limits the lower-right mask to this many rows, and skips keys that
+// no query of a block reads.
 constexpr int64_t kMaskedQueryBlock = 512;
 
 double Scale(const at::Tensor& q) { return 1.0 / std::sqrt(static_cast<double>(q.size(-1))); }
 
 at::Tensor HeadsFirst(const at::Tensor& tensor) { return tensor.transpose(1, 2); }
 
-// [batch, tokens, kv heads, head dim] with each head repeated for its query heads.
+// Returns [batch, tokens, query heads, head dim], in which each kv head is repeated for its query
+// heads.
 at::Tensor ExpandHeads(const at::Tensor& tensor, int64_t query_heads) {
   const int64_t kv_heads = tensor.size(2);
   if (kv_heads == query_heads) {
@@ -32,7 +34,8 @@ at::Tensor ExpandHeads(const at::Tensor& tensor, int64_t query_heads) {
       .reshape({tensor.size(0), tensor.size(1), query_heads, tensor.size(3)});
 }
 
-// CUDA's flash kernels, the only ones there that share kv heads, take half types without a mask.
+// CUDA's flash kernels are the only ones there that share kv heads. They accept 16-bit types
+// without a mask.
 bool FlashOnCuda(const at::Tensor& q) {
   return q.is_cuda() && q.element_size() == 2 && q.size(-1) % 8 == 0 && q.size(-1) <= 256;
 }
@@ -47,7 +50,7 @@ at::Tensor Sdpa(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
       /*is_causal=*/!mask.has_value(), Scale(q), /*enable_gqa=*/keys.size(2) != q.size(2)));
 }
 
-// [queries, keys], 0 where query i may read key j, that is j <= i + keys - queries, else -inf.
+// Returns [queries, keys]: 0 if query i may read key j, that is j <= i + keys - queries, else -inf.
 at::Tensor LowerRightMask(int64_t queries, int64_t keys, const at::TensorOptions& options) {
   return at::full({queries, keys}, -std::numeric_limits<double>::infinity(), options)
       .triu_(keys - queries + 1);
@@ -63,7 +66,7 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::T
     return Sdpa(q, k, v, std::nullopt, dropout);
   }
   if (FlashOnCuda(q)) {
-    // For this function, unlike the public one, causal means aligned to the lower right corner.
+    // In this internal function, unlike in the public one, causal means aligned to the lower right.
     return HeadsFirst(std::get<0>(at::_scaled_dot_product_flash_attention(
         HeadsFirst(q), HeadsFirst(k), HeadsFirst(v), dropout, /*is_causal=*/true,
         /*return_debug_mask=*/false, Scale(q))));
@@ -89,7 +92,8 @@ at::Tensor SlidingAttention(const at::Tensor& q, const at::Tensor& k, const at::
     const int64_t size = std::min(kMaskedQueryBlock, tokens - begin);
     const int64_t first_key = std::max<int64_t>(0, begin - window + 1);
     const int64_t keys = begin + size - first_key;
-    // Query i of the block, at begin + i, no longer reads key j, at first_key + j.
+    // The mask hides key first_key + j from query begin + i if the key is outside the query's
+    // window.
     const at::Tensor passed =
         at::full({size, keys}, -std::numeric_limits<double>::infinity(), q.options())
             .tril_(begin - first_key - window);

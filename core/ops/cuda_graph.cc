@@ -22,7 +22,7 @@ void EndAfterFailure(at::cuda::CUDAGraph& graph) {
   try {
     graph.capture_end();
   } catch (const c10::Error&) {
-    // What failed first says more.
+    // The first error, which the caller throws, is more useful.
   }
 }
 
@@ -30,7 +30,7 @@ class CudaGraph final : public RecordedGraph {
  public:
   CudaGraph(const c10::cuda::CUDAStream& stream, at::cuda::MempoolId_t pool,
             const std::function<void()>& body) {
-    // The default stream cannot be recorded.
+    // Recording is not possible on the default stream.
     c10::cuda::getCurrentCUDAStream().synchronize();
     const c10::cuda::CUDAStreamGuard guard(stream);
     body();
@@ -39,7 +39,7 @@ class CudaGraph final : public RecordedGraph {
     try {
       body();
     } catch (...) {
-      // Left open, it would hold the allocator in the state of recording.
+      // An unfinished capture would leave the allocator in recording mode.
       EndAfterFailure(graph_);
       throw;
     }

@@ -1,4 +1,4 @@
-// CUDA graphs as recorded by LibTorch, and the device's free memory.
+// CUDA graphs recorded by LibTorch, and the free memory of the device.
 #ifndef CORE_OPS_CUDA_GRAPH_H_
 #define CORE_OPS_CUDA_GRAPH_H_
 
@@ -9,13 +9,14 @@
 
 namespace canopy {
 
-// Records on the device that is current at the first call of Record, as it must be at every later
-// one. All its graphs share one stream, because a stream each would cost each of them a workspace
-// of cuBLAS, and the memory of what their bodies allocate. In a build without CUDA, Record throws.
+// Returns a recorder for the device that is current at the first call of Record; later calls must
+// have the same current device. All graphs of a recorder share one stream and one memory pool. With
+// a stream per graph, each would need its own cuBLAS workspace and its own memory for temporaries.
+// In a build without CUDA, Record throws.
 std::unique_ptr<GraphRecorder> MakeCudaGraphRecorder();
 
-// Memory that is free on the current device, for all processes; 0 in a build without CUDA. Throws
-// LibTorch's errors.
+// Returns the bytes that are free on the current device, for all processes; 0 in a build without
+// CUDA. Throws LibTorch's errors.
 int64_t FreeDeviceBytes();
 
 }  // namespace canopy

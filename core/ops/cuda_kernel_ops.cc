@@ -24,7 +24,7 @@
 namespace canopy {
 namespace {
 
-// Limits of the kernels for rows.
+// Limits of the kernels that process rows: column counts are multiples of 8, up to a maximum.
 constexpr int64_t kKernelColumns = 8;
 constexpr int64_t kMaxNormColumns = 32'768;
 
@@ -45,7 +45,7 @@ kernels::TreeAttentionShape AttentionShape(const KernelModel& model, at::ScalarT
   return shape;
 }
 
-// Whether the kernels take the model, whatever the device.
+// Checks that the kernels support the model, independent of the device.
 absl::Status CheckModel(const KernelModel& model, at::ScalarType dtype) {
   if (dtype != at::kBFloat16 && dtype != at::kHalf) {
     return absl::FailedPreconditionError(
@@ -67,7 +67,7 @@ absl::Status CheckModel(const KernelModel& model, at::ScalarType dtype) {
   return absl::OkStatus();
 }
 
-// torch_guard reads the text.
+// The error text must say "CUDA error", because torch_guard classifies errors by their text.
 void CheckLaunch(cudaError_t error, const char* kernel) {
   TORCH_CHECK(error == cudaSuccess, kernel, ": CUDA error: ", kernels::ErrorText(error));
 }
@@ -226,14 +226,14 @@ class CudaKernelOps : public KernelOps {
   }
 
  private:
-  // Whether products with epilogues run on this device.
+  // Returns true if this device can run products with fused epilogues.
   bool HasProducts() const { return device_.compute_capability == 90; }
 
   static const void* DataOrNull(const at::Tensor& tensor) {
     return tensor.defined() ? tensor.const_data_ptr() : nullptr;
   }
 
-  // The weight of the norm of a query or key head, or null if heads are not normed.
+  // Returns the norm weight of a query or key head, or null if heads are not normalized.
   const void* HeadNorm(const HeadProjection& projection, int64_t head) const {
     const at::Tensor& norms = projection.qk_norm;
     return norms.defined() ? static_cast<const uint8_t*>(norms.const_data_ptr()) +
@@ -241,7 +241,7 @@ class CudaKernelOps : public KernelOps {
                            : nullptr;
   }
 
-  // out = rows x weight^T + bias, if there is one.
+  // Computes out = rows x weight^T, plus bias if it is defined.
   static void Multiply(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias,
                        at::Tensor out) {
     if (bias.defined()) {
@@ -302,7 +302,7 @@ class CudaKernelOps : public KernelOps {
     CheckShape(qkv, {qkv.size(0), model_.query_size() + 2 * model_.kv_size()}, "qkv");
   }
 
-  // The element of the first token's row at `column`.
+  // Returns the address of the element at `column` in the first token's row.
   static void* Heads(const at::Tensor& qkv, int64_t column) {
     return static_cast<uint8_t*>(qkv.mutable_data_ptr()) + column * qkv.element_size();
   }

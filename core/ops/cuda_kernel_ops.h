@@ -1,4 +1,4 @@
-// KernelOps on a CUDA device: checked calls of kernels/ on the current stream.
+// KernelOps on a CUDA device: checked calls of the kernels in kernels/ on the current stream.
 #ifndef CORE_OPS_CUDA_KERNEL_OPS_H_
 #define CORE_OPS_CUDA_KERNEL_OPS_H_
 
@@ -10,9 +10,10 @@
 
 namespace canopy {
 
-// `options` name the device and the compute dtype. FAILED_PRECONDITION, saying what is missing, for
-// a build without kernels, a device that is not CUDA or too old, a dtype other than bfloat16 and
-// float16, and sizes and head shapes that the kernels do not take. Throws LibTorch's errors.
+// `options` name the device and the compute dtype. Returns FAILED_PRECONDITION, saying what is
+// missing, for a build without kernels, a device that is not CUDA or too old, a dtype other than
+// bfloat16 and float16, and sizes and head shapes that the kernels do not support. Throws
+// LibTorch's errors.
 absl::StatusOr<std::unique_ptr<const KernelOps>> MakeCudaKernelOps(
     const KernelModel& model, const at::TensorOptions& options);
 

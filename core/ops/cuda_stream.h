@@ -1,10 +1,11 @@
-// LibTorch's current CUDA stream, as kernels take it.
+// Returns LibTorch's current CUDA stream to code that launches kernels.
 #ifndef CORE_OPS_CUDA_STREAM_H_
 #define CORE_OPS_CUDA_STREAM_H_
 
 #include "cuda_runtime_api.h"
 
-// A build without CUDA's headers or against a LibTorch without CUDA has no kernels to launch.
+// There are no kernels to launch in a build without CUDA's headers, or with a LibTorch without
+// CUDA.
 #if defined(CANOPY_TORCH_HAS_CUDA) && !defined(KERNELS_NO_CUDA)
 #define CANOPY_CUDA_STREAMS 1
 #include "c10/cuda/CUDAStream.h"

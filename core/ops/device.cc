@@ -26,7 +26,7 @@ int64_t NumCudaDevices() {
   return at::globalContext().hasCUDA() ? static_cast<int64_t>(at::getNumGPUs()) : 0;
 }
 
-// A device can be listed and yet be unusable: another architecture, a wrong driver, busy.
+// A listed device may still be unusable: unsupported architecture, wrong driver, or busy.
 absl::Status RunSmallKernel(c10::Device device) {
   return GuardTorch("trying the device", [&]() -> absl::Status {
     const at::Tensor sum = at::full({64}, 2.0, at::TensorOptions().device(device)).sum();
@@ -35,7 +35,7 @@ absl::Status RunSmallKernel(c10::Device device) {
   });
 }
 
-// N of "cuda:N", 0 of "cuda".
+// Returns N for "cuda:N" and 0 for "cuda".
 std::optional<int32_t> CudaIndex(absl::string_view name) {
   if (name == "cuda") {
     return 0;
@@ -131,7 +131,7 @@ void ConfigureTorch(int32_t threads) {
   std::call_once(once, [threads] {
     const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
     at::set_num_threads(threads > 0 ? threads : std::max(1, cores));
-    // One thread makes all calls, one after the other.
+    // Operations are not run in parallel with each other, so one inter-op thread is enough.
     at::set_num_interop_threads(1);
     at::globalContext().setAllowTF32CuBLAS(false);
     at::globalContext().setAllowTF32CuDNN(false);

@@ -1,4 +1,4 @@
-// Which device and type to compute with, and LibTorch's process-wide settings.
+// Selects the device and dtype to compute with, and makes LibTorch's process-wide settings.
 #ifndef CORE_OPS_DEVICE_H_
 #define CORE_OPS_DEVICE_H_
 
@@ -12,23 +12,24 @@
 
 namespace canopy {
 
-// "cpu", "cuda" (= cuda:0), "cuda:N", or "auto" = cuda:0 when it really runs a kernel, else cpu.
-// INVALID_ARGUMENT for anything else, FAILED_PRECONDITION when a CUDA device that was named is not
-// there or does not run a kernel.
+// Accepts "cpu", "cuda" (= cuda:0), "cuda:N", and "auto" (= cuda:0 if it can run a kernel, else
+// cpu). Returns INVALID_ARGUMENT for any other name, and FAILED_PRECONDITION if a named CUDA device
+// does not exist or cannot run a kernel.
 absl::StatusOr<c10::Device> ResolveDevice(absl::string_view name);
 
-// "float32", "bfloat16", "float16", or "auto" = bfloat16 on CUDA and float32 on a CPU.
-// INVALID_ARGUMENT for anything else.
+// Accepts "float32", "bfloat16", "float16", and "auto" (= bfloat16 on CUDA, float32 on a CPU).
+// Returns INVALID_ARGUMENT for any other name.
 absl::StatusOr<c10::ScalarType> ResolveDtype(absl::string_view name, c10::Device device);
 
-// The name that ResolveDtype takes for one of its types.
+// Returns the name that ResolveDtype accepts for `dtype`, which must be one of its types.
 absl::string_view DtypeName(c10::ScalarType dtype);
 
-// The hardware by name, and on a CPU how many threads LibTorch uses: what measured times belong to.
+// Returns the name of the hardware and, on a CPU, LibTorch's thread count. It labels measured
+// times.
 std::string DescribeDevice(c10::Device device);
 
-// Sets LibTorch's threads (0 = one a core) and keeps float32 products in full precision (no TF32).
-// Process-wide: the first call decides, later ones change nothing.
+// Sets LibTorch's thread count (0 = one per core) and disables TF32 for float32 products. The
+// settings are process-wide: the first call makes them, later calls are no-ops.
 void ConfigureTorch(int32_t threads);
 
 }  // namespace canopy

@@ -1,4 +1,4 @@
-// How much memory a device has, and how much of it this process holds.
+// Reads how much memory a device has, and how much of it this process holds.
 #ifndef CORE_OPS_DEVICE_MEMORY_H_
 #define CORE_OPS_DEVICE_MEMORY_H_
 
@@ -10,16 +10,17 @@
 namespace canopy {
 
 struct DeviceBytes {
-  int64_t allocated = 0;  // in tensors
-  int64_t reserved = 0;   // held by LibTorch's allocator
-  int64_t total = 0;      // of the device
+  int64_t allocated = 0;  // bytes in tensors
+  int64_t reserved = 0;   // bytes held by LibTorch's allocator
+  int64_t total = 0;      // bytes of the device
 };
 
-// All 0 on a CPU, and where the device does not answer. From any thread.
+// Returns all zeros for a CPU and if the device cannot be read. Thread-safe.
 DeviceBytes ReadDeviceBytes(c10::Device device);
 
-// Bytes that this process can still take on `device`, what LibTorch holds there unused included; on
-// a CPU as AvailableHostBytes. From any thread. Errors as GuardTorch returns them.
+// Returns the bytes that this process can still allocate on `device`, including unused memory held
+// by LibTorch. For a CPU, returns AvailableHostBytes. Thread-safe. Returns the errors of
+// GuardTorch.
 absl::StatusOr<int64_t> AvailableBytes(c10::Device device);
 
 }  // namespace canopy

@@ -1,6 +1,6 @@
-// Records a sequence of device work once and starts it again with one call: for forwards so small
-// that starting kernels one by one takes longer than running them. An interface, so that what is
-// built on it is tested where there is no GPU.
+// Records a sequence of device work once and launches it again with one call. This pays for
+// forwards so small that launching their kernels one by one takes longer than running them. It is
+// an interface, so that its users can be tested without a GPU.
 #ifndef CORE_OPS_GRAPH_RECORDER_H_
 #define CORE_OPS_GRAPH_RECORDER_H_
 
@@ -10,28 +10,28 @@
 
 namespace canopy {
 
-// Used from one thread. Throws LibTorch's errors.
+// Must be used from one thread. Throws LibTorch's errors.
 class RecordedGraph {
  public:
   virtual ~RecordedGraph() = default;
 
-  // Queues what was recorded on the current stream.
+  // Enqueues the recorded work on the current stream.
   virtual void Replay() = 0;
 };
 
-// Used from one thread. Outlives the graphs that it records, which never run at the same time.
-// Throws LibTorch's errors.
+// Must be used from one thread. Must outlive the graphs that it records. These graphs must never
+// run at the same time. Throws LibTorch's errors.
 class GraphRecorder {
  public:
   virtual ~GraphRecorder() = default;
 
-  // Runs `body` once, so that whatever is made on first use is made, then records it. `body` must
-  // only work with tensors that outlive the graph or that it allocates itself, and must not wait
-  // for the device. Takes milliseconds. If `body` or the recording fails, the error is thrown and
-  // the next call starts afresh.
+  // Runs `body` once, so that objects created on first use exist, then runs it again and records
+  // it. `body` must only use tensors that it allocates itself or that outlive the graph, and must
+  // not wait for the device. Recording takes milliseconds. If `body` or the recording fails, the
+  // error is thrown, and Record may be called again.
   virtual std::unique_ptr<RecordedGraph> Record(const std::function<void()>& body) = 0;
 
-  // Returns the memory that is free on the device, for all processes.
+  // Returns the bytes that are free on the device, for all processes.
   virtual int64_t FreeBytes() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Host index arrays that go to the device in one copy, and results that come back in one.
+// Uploads host index arrays to the device in one copy, and copies results back to the host.
 #ifndef CORE_OPS_INDEX_UPLOAD_H_
 #define CORE_OPS_INDEX_UPLOAD_H_
 
@@ -12,22 +12,23 @@
 
 namespace canopy {
 
-// Add all arrays, then Upload once. Not thread-safe. Throws LibTorch's errors.
+// Usage: Add all arrays, then call Upload once. Not thread-safe. Throws LibTorch's errors.
 class IndexUpload {
  public:
-  // Where the array will stand in Upload's result. `array` must live until Upload returns.
+  // Returns the index of the array in Upload's result. `array` must live until Upload returns.
   size_t Add(absl::Span<const int32_t> array);
 
-  // int32 tensors [array size], in the order of Add: views of one buffer on `device`. On CUDA the
-  // copy is queued on the current stream from pinned memory.
+  // Returns int32 tensors [array size] in the order of Add. They are views of one buffer on
+  // `device`. On CUDA the copy is enqueued on the current stream and reads pinned memory.
   std::vector<at::Tensor> Upload(at::Device device) const;
 
  private:
   std::vector<absl::Span<const int32_t>> arrays_;
 };
 
-// `tensor` on the host, once the device has computed it. On CUDA through pinned memory, which is
-// many times faster than without. Throws LibTorch's errors.
+// Waits until the device has computed `tensor`, and returns a copy of it on the host. On CUDA the
+// copy uses pinned memory, which is many times faster than pageable memory. Throws LibTorch's
+// errors.
 at::Tensor CopyToHost(const at::Tensor& tensor);
 
 }  // namespace canopy

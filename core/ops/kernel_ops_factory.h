@@ -1,4 +1,4 @@
-// Who makes the kernels that the fused backend computes with. Free of LibTorch's headers.
+// The factory function of the fused backend's kernels. Does not include LibTorch's headers.
 #ifndef CORE_OPS_KERNEL_OPS_FACTORY_H_
 #define CORE_OPS_KERNEL_OPS_FACTORY_H_
 
@@ -14,10 +14,11 @@ struct TensorOptions;
 namespace canopy {
 
 class KernelOps;     // core/ops/kernel_ops.h
-struct KernelModel;  // likewise
+struct KernelModel;  // core/ops/kernel_ops.h
 
-// For a model on the device and in the compute dtype of the options. FAILED_PRECONDITION, saying
-// why, where the kernels do not run. May throw LibTorch's errors.
+// Makes the kernels for a model on the device and in the compute dtype of the options. Returns
+// FAILED_PRECONDITION, with a reason, if the kernels do not support the model or the device. May
+// throw LibTorch's errors.
 using KernelOpsFactory = std::function<absl::StatusOr<std::unique_ptr<const KernelOps>>(
     const KernelModel&, const c10::TensorOptions&)>;
 

@@ -21,7 +21,7 @@
 namespace canopy {
 namespace {
 
-// Makes the results that are asked for. `Params` is a kernel's.
+// Allocates the requested results and sets their pointers in a kernel's `Params`.
 template <typename Params>
 LogitStats MakeStats(int64_t rows, const at::TensorOptions& device,
                      const LogitStatsOptions& options, Params* params) {
@@ -41,7 +41,7 @@ LogitStats MakeStats(int64_t rows, const at::TensorOptions& device,
   return stats;
 }
 
-// torch_guard reads the text.
+// The error text must say "CUDA error", because torch_guard classifies errors by their text.
 void CheckLaunch(cudaError_t error, const char* kernel) {
   TORCH_CHECK(error == cudaSuccess, kernel, ": CUDA error: ", kernels::ErrorText(error));
 }
@@ -66,7 +66,7 @@ LogitStats ReadByKernel(const at::Tensor& logits, const LogitStatsOptions& optio
 LogitStats ReadByLibTorch(const at::Tensor& logits, const LogitStatsOptions& options) {
   LogitStats stats;
   if (options.range) {
-    // Not aminmax, which has no gradient.
+    // amin and amax are used because aminmax has no gradient.
     stats.min_logit = at::amin(logits, {1});
     stats.max_logit = at::amax(logits, {1});
   }
@@ -77,7 +77,7 @@ LogitStats ReadByLibTorch(const at::Tensor& logits, const LogitStatsOptions& opt
   stats.log_sum_exp = at::logsumexp(scaled, {1});
   if (options.entropy) {
     const at::Tensor shares = scaled.sub(stats.log_sum_exp.unsqueeze(1)).exp_();
-    // A product of vectors keeps no third array.
+    // A batched dot product needs no third array of this size.
     stats.entropy =
         stats.log_sum_exp.sub(at::bmm(shares.unsqueeze(1), scaled.unsqueeze(2)).flatten());
   }
@@ -107,12 +107,12 @@ at::Tensor RanksOfRows(const at::Tensor& rows, const at::Tensor& tokens) {
   at::Tensor is_before = at::arange(rows.size(1), tokens.options()).unsqueeze(0).lt(tokens);
   is_before.logical_and_(rows.eq(own)).logical_or_(rows.gt(own));
   const at::Tensor ranks = is_before.sum({1}, /*keepdim=*/false, at::kInt).add_(1);
-  // What is not finite differs from itself by NaN.
+  // A non-finite logit minus itself is NaN, which marks its row.
   return ranks.masked_fill(rows.sub_(rows).eq(0).all(1).logical_not_(), -1);
 }
 
-// Ranks as many targets at a time as there are rows of logits, so that the scratch memory does not
-// grow with the number of targets in a row.
+// Ranks as many targets at a time as there are rows of logits, so that scratch memory does not grow
+// with the number of targets per row.
 at::Tensor RanksByLibTorch(const at::Tensor& logits, const LogitTargets& targets) {
   std::vector<at::Tensor> ranks = {at::empty({0}, targets.rows.options().dtype(at::kInt))};
   for (int64_t begin = 0; begin < targets.rows.size(0); begin += logits.size(0)) {

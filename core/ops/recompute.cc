@@ -29,7 +29,7 @@ void SetGeneratorState(at::Device device, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-// LibTorch's settings of this thread that a result depends on beside its inputs.
+// The settings of LibTorch on this thread that affect a result in addition to its inputs.
 struct Settings {
   bool autocast = false;
   at::ScalarType autocast_type = at::kFloat;
@@ -46,8 +46,8 @@ struct Settings {
   }
 };
 
-// Settings for as long as the scope lasts. Autocast's cache is off: it would hand tensors without a
-// gradient to whoever comes later.
+// Applies settings for the duration of a scope. Autocast's cache is disabled, because it would hand
+// tensors without a gradient to later code.
 class SettingsScope {
  public:
   SettingsScope(at::DeviceType device, Settings settings)
@@ -64,9 +64,10 @@ class SettingsScope {
   const Settings before_;
 };
 
-// One call of RecomputeInBackward. LibTorch's functions take defined tensors only.
+// One call of RecomputeInBackward. It stores which inputs are defined, because LibTorch's autograd
+// functions accept only defined tensors.
 struct Computation : torch::CustomClassHolder {
-  // `inputs` are the defined ones.
+  // `inputs` are the defined inputs.
   variable_list Run(const variable_list& inputs) const {
     variable_list all(is_defined.size());
     size_t next = 0;
@@ -107,7 +108,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
         wanted.push_back(input);
       }
     }
-    // Integers among the results, say, have no gradient.
+    // Results without a gradient, such as integers, are skipped.
     variable_list outputs;
     variable_list output_gradients;
     const variable_list all_outputs = RunAgain(*computation, inputs);
@@ -120,7 +121,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
     const variable_list found =
         torch::autograd::grad(outputs, wanted, output_gradients, /*retain_graph=*/std::nullopt,
                               /*create_graph=*/false, /*allow_unused=*/true);
-    // The computation itself has no gradient.
+    // The first argument, the computation, has no gradient.
     variable_list results = {at::Tensor()};
     size_t next = 0;
     for (const at::Tensor& input : inputs) {

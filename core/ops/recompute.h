@@ -1,5 +1,5 @@
-// Trades arithmetic for memory in training: what a function keeps for its backward pass is thrown
-// away and computed again when the pass comes. What torch.utils.checkpoint does in Python.
+// Trades arithmetic for memory in training: a function's intermediate results are discarded and
+// computed again in the backward pass, like torch.utils.checkpoint in Python.
 #ifndef CORE_OPS_RECOMPUTE_H_
 #define CORE_OPS_RECOMPUTE_H_
 
@@ -12,10 +12,11 @@ namespace canopy {
 
 using TensorsFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
-// function(inputs), keeping nothing but the inputs. Backward calls `function` again, with
-// LibTorch's generator of the inputs' device and its autocast settings as they are now; so it must
-// own what it refers to and depend on nothing else. Some inputs may be undefined, results not;
-// parameters have gradients through `inputs` alone. Throws LibTorch's errors.
+// Returns function(inputs) and keeps only the inputs. The backward pass calls `function` again,
+// with the autocast settings and the state of LibTorch's generator that this call saved. `function`
+// must therefore own what it refers to and depend on nothing else. Inputs may be undefined tensors;
+// results must be defined. Parameters get gradients only if they are among `inputs`. Throws
+// LibTorch's errors.
 std::vector<at::Tensor> RecomputeInBackward(TensorsFunction function,
                                             const std::vector<at::Tensor>& inputs);
 

@@ -50,7 +50,8 @@ TEST(RecomputeInBackwardTest, DrawsTheSameRandomNumbersAndLeavesTheGeneratorAsIt
   const at::Tensor after = at::dropout(at::ones({64}), 0.5, true);
   at::manual_seed(3);
   EXPECT_TRUE(after.equal(at::dropout(at::ones({64}), 0.5, true)));
-  // What was dropped going forward has no gradient, the rest twice its own.
+  // Dropped elements have no gradient; the others have gradient 2. So gradient * x equals the
+  // output.
   EXPECT_TRUE(x.grad().mul(x.detach()).equal(output.detach()));
 }
 

@@ -16,8 +16,8 @@ namespace canopy {
 
 namespace {
 
-// One for all loads, so that memory which one leaves is there for the next: LibTorch's allocator
-// keeps it by stream.
+// Returns one stream per device for all loads. LibTorch's allocator keeps free memory per stream,
+// so the next load can reuse the memory of the last one.
 c10::cuda::CUDAStream StreamOf(c10::Device device) {
   static Mutex mutex(absl::kConstInit);
   static auto* const streams = new std::map<c10::DeviceIndex, c10::cuda::CUDAStream>();

@@ -1,5 +1,4 @@
-// A CUDA stream beside the one that forwards run on: for copies to the device that no forward is to
-// wait for.
+// A CUDA stream for copies to the device that forwards do not wait for.
 #ifndef CORE_OPS_SIDE_STREAM_H_
 #define CORE_OPS_SIDE_STREAM_H_
 
@@ -9,9 +8,9 @@
 
 namespace canopy {
 
-// While it lives, this thread's work on `device` goes to the process's one side stream there; on a
-// CPU nothing changes. What was made on it may be used elsewhere after Wait. Throws LibTorch's
-// errors.
+// During its lifetime, this thread's work on `device` goes to a side stream, of which the process
+// has one per device. On a CPU it has no effect. Tensors computed on the side stream may be used on
+// other streams after Wait. Throws LibTorch's errors.
 class SideStream {
  public:
   explicit SideStream(c10::Device device);
@@ -19,7 +18,7 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  // Until everything on the stream is done.
+  // Blocks until all work on the stream is complete.
   void Wait();
 
  private:

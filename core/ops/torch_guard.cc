@@ -14,7 +14,8 @@
 namespace canopy {
 namespace {
 
-// LibTorch throws its base error type for several of these, so the text is all there is to go by.
+// LibTorch throws its base error type for several of these errors, so only the text tells them
+// apart.
 constexpr absl::string_view kOutOfMemoryTexts[] = {
     "out of memory",
     "not enough memory",
@@ -49,7 +50,7 @@ absl::Status OutOfMemory(absl::string_view what) {
 }
 
 absl::Status Classify(absl::string_view what, absl::string_view text) {
-  // A lost device also fails later allocations, so it is looked for first.
+  // Allocations on a lost device fail too, so the texts of a lost device are checked first.
   if (ContainsAny(text, kLostDeviceTexts)) {
     return ErrorFor(ErrorReason::kDeviceLost, absl::StrCat(what, ": the CUDA device is lost"));
   }

@@ -1,12 +1,12 @@
-// The one wall where exceptions become status: every call into LibTorch from outside core/ops and
-// core/model goes through GuardTorch. The header is free of LibTorch.
+// Converts exceptions to status. Every call of LibTorch from outside core/ops and core/model goes
+// through GuardTorch. This header does not include LibTorch.
 //
-//   RESOURCE_EXHAUSTED  no memory on the device or the host: a smaller batch may work
+//   RESOURCE_EXHAUSTED  no memory on the device or the host: a smaller batch may succeed
 //   UNAVAILABLE         the CUDA context is lost (illegal address, failed launch, device assert):
-//                       nothing works in this process any more
+//                       no further CUDA call of this process succeeds
 //   INTERNAL            everything else
 //
-// Status text is short and has no traces or file names; LibTorch's full text goes to the log.
+// Status messages are short and have no stack traces or file names. LibTorch's full text is logged.
 #ifndef CORE_OPS_TORCH_GUARD_H_
 #define CORE_OPS_TORCH_GUARD_H_
 
@@ -18,11 +18,11 @@
 
 namespace canopy {
 
-// The status of the exception being handled; call inside a catch block only.
+// Returns the status of the exception being handled. Call it only inside a catch block.
 absl::Status StatusOfCurrentException(absl::string_view what);
 
-// Runs `body`, which returns absl::Status or absl::StatusOr, and turns what it throws into a status
-// whose text starts with `what`, such as "forward".
+// Runs `body`, which returns absl::Status or absl::StatusOr. Converts an exception to a status
+// whose message starts with `what`, such as "forward".
 template <typename Body>
 std::invoke_result_t<Body> GuardTorch(absl::string_view what, Body&& body) {
   try {

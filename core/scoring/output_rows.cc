@@ -7,7 +7,7 @@
 namespace canopy {
 namespace {
 
-// Gives each grid slot that is read a row of hidden states.
+// Assigns a row of hidden states to each grid slot that is read.
 class RowTable {
  public:
   RowTable(const TreePlan& plan, std::vector<int32_t>* slots)
@@ -47,7 +47,7 @@ DistributionReads PlanDistributions(const TreePlan& plan, TokenScope scope, RowT
     read_to_distribution.push_back(distribution);
   }
 
-  // Targets in the order of their distributions: a counting sort.
+  // Sorts the targets by their distributions with a counting sort.
   result.target_offsets.assign(result.rows.size() + 1, 0);
   for (const int32_t distribution : read_to_distribution) {
     ++result.target_offsets[static_cast<size_t>(distribution) + 1];

@@ -33,7 +33,7 @@ void ExpectEndpointsFirst(const TreePlan& plan, const OutputRows& rows) {
   }
 }
 
-// Every entry leads to the source and the token that TokenReads names for it.
+// Checks that every entry has the source and the token that TokenReads lists for it.
 void ExpectDistributions(const TreePlan& plan, TokenScope scope, const OutputRows& rows) {
   const TokenReads reads = CollectTokenReads(plan, scope, FirstTokens::kLeaveOut);
   const DistributionReads& result = *rows.distributions;

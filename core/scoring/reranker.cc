@@ -13,7 +13,7 @@
 namespace canopy {
 namespace {
 
-// Row `index` of a matrix, as a vector.
+// Returns row `index` of a matrix as a vector.
 TensorView RowOf(const TensorView& matrix, int64_t index) {
   const auto row_bytes = static_cast<size_t>(matrix.shape[1] * DTypeBytes(matrix.dtype));
   TensorView row = matrix;

@@ -1,5 +1,5 @@
-// The yes/no head of rerankers that are language models: the probability of one word against
-// another as the next token.
+// The yes/no head of rerankers that are language models: the probability that the next token is yes
+// rather than no.
 #ifndef CORE_SCORING_RERANKER_H_
 #define CORE_SCORING_RERANKER_H_
 
@@ -15,16 +15,17 @@ namespace canopy {
 // Immutable.
 class YesNoHead {
  public:
-  // `rows` [2, hidden] float32: the vocabulary head's rows of yes and no.
+  // `rows` [2, hidden] float32: the vocabulary head's rows for yes and no.
   explicit YesNoHead(at::Tensor rows) : rows_(std::move(rows)) {}
 
-  // Takes its rows from the vocabulary head [vocab, hidden]: lm_head.weight, or the embedding where
-  // they are tied. INVALID_ARGUMENT for equal tokens or one outside the vocabulary.
+  // Copies its two rows from the vocabulary head [vocab, hidden]: lm_head.weight, or the embedding
+  // if the two are tied. Returns INVALID_ARGUMENT if the tokens are equal or outside the
+  // vocabulary.
   static absl::StatusOr<YesNoHead> Load(const TensorView& vocabulary, const RerankerTokens& tokens,
                                         at::Device device);
 
-  // hidden [paths, hidden] in any float type -> p(yes) [paths, 1] float32, the softmax over the two
-  // logits, computed in float32. Throws LibTorch's errors.
+  // hidden [paths, hidden] in any float dtype -> p(yes) [paths, 1] float32: the softmax over the
+  // two logits, computed in float32. Throws LibTorch's errors.
   at::Tensor Score(const at::Tensor& hidden) const;
 
  private:

@@ -1,4 +1,4 @@
-// The reward head of a sequence-classification model: one linear map of a path's last hidden state.
+// The reward head of a sequence-classification model: a linear map of a path's last hidden state.
 #ifndef CORE_SCORING_REWARD_H_
 #define CORE_SCORING_REWARD_H_
 
@@ -11,11 +11,11 @@ namespace canopy {
 // Immutable.
 class RewardHead {
  public:
-  // `weight` [labels, hidden] float32, on the device of the hidden states to come.
+  // `weight` [labels, hidden] float32, on the device of the hidden states.
   explicit RewardHead(at::Tensor weight);
 
-  // hidden [paths, hidden] in any float type -> [paths, labels] float32, computed in float32
-  // whatever the decoder's type. Throws LibTorch's errors.
+  // hidden [paths, hidden] in any float dtype -> [paths, labels] float32, always computed in
+  // float32. Throws LibTorch's errors.
   at::Tensor Score(const at::Tensor& hidden) const;
 
  private:

@@ -16,7 +16,7 @@
 namespace canopy {
 namespace {
 
-// [rows, columns] without a pattern, in -1 .. 1.
+// Returns [rows, columns] irregular values in -1 .. 1.
 at::Tensor Values(int64_t rows, int64_t columns) {
   return at::sin(at::arange(rows * columns, at::kFloat).mul_(12.9898)).view({rows, columns});
 }
@@ -46,7 +46,7 @@ TEST(EndpointVectorsTest, NormalizesInFloat32AndHasNoDirectionForZeroRows) {
   EXPECT_NEAR(vectors[0][0].item<double>() / vectors[0][7].item<double>(), ratio, 1e-5);
 }
 
-// Their squares are 0 or infinite in float32.
+// The squares of these elements are 0 or infinite in float32.
 TEST(EndpointVectorsTest, NormalizesVerySmallAndVeryLargeRows) {
   const at::Tensor hidden = Values(2, 129);
   const at::Tensor expected = EndpointVectors(hidden, at::kFloat, true);
@@ -82,7 +82,7 @@ TEST(RewardHeadTest, IsTheDotProductInFloat32) {
   }
 }
 
-// A vocabulary head [5, hidden] whose rows are those of Values.
+// A vocabulary head [5, hidden] whose rows come from Values.
 struct Vocabulary {
   at::Tensor rows;
   TensorView view;

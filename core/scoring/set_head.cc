@@ -29,10 +29,10 @@ namespace {
 constexpr double kEmptySlotScore = -1e4;
 constexpr double kLayerNormEps = 1e-5;  // PyTorch's default
 constexpr double kScorerNormEps = 1e-6;
-// 256 squares of this size fit a float32.
+// The sum of 256 squares of numbers up to this size fits in float32.
 constexpr double kLargestProjection = 1e18;
 
-// Slots of one group: 64 MiB of vectors at hidden size 1,024.
+// The limit on slots per group; the vectors of a group take 64 MiB at hidden size 1,024.
 constexpr int64_t kMaxGroupSlots = 16'384;
 
 at::Tensor Apply(const Affine& linear, const at::Tensor& x) {
@@ -43,7 +43,7 @@ at::Tensor Normalize(const Affine& norm, const at::Tensor& x) {
   return at::layer_norm(x, {kSetWidth}, norm.weight, norm.bias, kLayerNormEps);
 }
 
-// Uploads by name; MatchWeights has made sure of all names.
+// Uploads tensors by name. Precondition: MatchWeights has checked all names.
 class HeadLoader {
  public:
   HeadLoader(const WeightMap& weights, at::Device device)
@@ -92,7 +92,7 @@ absl::StatusOr<SetHead> SetHead::Load(const WeightMap& weights, at::Device devic
 
 at::Tensor SetHead::Layer(const SetLayerWeights& layer, const at::Tensor& x,
                           const at::Tensor& mask) const {
-  // [questions, slots, 3 x 256] -> three of [questions, heads, slots, 64].
+  // [questions, slots, 3 x 256] -> three tensors [questions, heads, slots, 64].
   const at::Tensor qkv = Apply(layer.qkv, Normalize(layer.norm1, x))
                              .unflatten(2, {3, kSetHeads, kSetWidth / kSetHeads})
                              .permute({2, 0, 3, 1, 4});
@@ -104,11 +104,12 @@ at::Tensor SetHead::Layer(const SetLayerWeights& layer, const at::Tensor& x,
 }
 
 at::Tensor SetHead::Score(const at::Tensor& vectors, const at::Tensor& mask) const {
-  // Zeros rather than products with zero: an empty slot may hold NaN.
+  // Empty slots are replaced by zeros. Multiplying by zero would not remove a NaN in an empty slot.
   const at::Tensor clean = at::where(mask.unsqueeze(2), vectors, 0.0);
   const at::Tensor projected = Apply(weights_.proj_in, clean);
-  // Attention would spread an overflow to every candidate of the question. It reads layer norms
-  // only, which are bounded as long as they can sum the squares of a row. NaN is below no limit.
+  // Attention would spread the overflow of one candidate to all candidates of the question, so such
+  // candidates are excluded. Attention reads only layer norms, which are finite while the sum of a
+  // row's squares is finite. The comparison is also false for NaN.
   const at::Tensor taking_part =
       mask.logical_and(at::amax(at::abs(projected), 2).lt(kLargestProjection));
   at::Tensor x = at::where(taking_part.unsqueeze(2), projected, 0.0);

@@ -28,7 +28,8 @@ std::vector<float> Normal(std::mt19937* random, int64_t count, float mean, float
   return values;
 }
 
-// Weights so large that what the candidates say to each other shows in the scores.
+// Returns weights large enough that the interaction between candidates changes the scores
+// measurably.
 WeightMap RandomWeights() {
   std::mt19937 random(7);
   auto owner = std::make_shared<std::vector<std::vector<float>>>();
@@ -53,7 +54,7 @@ WeightMap RandomWeights() {
   return map;
 }
 
-// Questions of the given sizes.
+// Random questions of the given sizes.
 struct Questions {
   std::vector<float> vectors;
   std::vector<uint8_t> present;
@@ -115,7 +116,7 @@ TEST_F(SetHeadTest, CandidatesSeeEachOther) {
   EXPECT_GT(std::abs(Scores(questions)[0] - before), 1e-3);
 }
 
-// Padded beside larger ones, in one group or in several.
+// Questions are padded next to larger ones, in the same group and in different groups.
 TEST_F(SetHeadTest, QuestionsDoNotSeeEachOther) {
   std::vector<int32_t> sizes = {1, 255, 2, 3, 129, 7};
   for (int i = 0; i < 90; ++i) {
@@ -149,7 +150,7 @@ TEST_F(SetHeadTest, WhatIsLeftOutChangesNothing) {
   EXPECT_TRUE(std::isnan(scores[1]) && std::isnan(scores[4]) && std::isnan(scores[5]));
 }
 
-// Attention would make the whole question NaN.
+// Attention would otherwise make the whole question NaN.
 TEST_F(SetHeadTest, AVectorThatOverflowsCostsItsOwnScoreAlone) {
   Questions questions(&random_, {4, 2});
   Questions without(&random_, {3, 2});
@@ -157,7 +158,7 @@ TEST_F(SetHeadTest, AVectorThatOverflowsCostsItsOwnScoreAlone) {
   std::copy_n(begin, kHidden, without.vectors.begin());
   std::copy_n(begin + 2 * kHidden, 4 * kHidden, without.vectors.begin() + kHidden);
   const std::vector<float> expected = Scores(without);
-  // The first overflows in proj_in, the second in the squares of the layer norm behind it.
+  // The first value overflows in proj_in, the second in the squares of the following layer norm.
   for (const float large : {3e38F, 1e25F}) {
     std::fill_n(begin + kHidden, kHidden, large);
     const std::vector<float> scores = Scores(questions);

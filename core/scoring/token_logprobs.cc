@@ -19,22 +19,22 @@
 namespace canopy {
 namespace {
 
-// Bytes that a chunk takes for each of its logits; and, where the most likely tokens are wanted,
-// for the keys of the order below and two arrays of their size on the way.
+// The bytes that a chunk takes per logit. If the most likely tokens are requested, they include the
+// keys of TopIndices and two temporary arrays of the same size.
 constexpr int64_t kBytesPerLogit = 4;
 constexpr int64_t kBytesPerRankedLogit = 24;
-// Rows of a product in whole tiles of the device's matrix units.
+// The rows of a product are rounded to whole tiles of the device's matrix units.
 constexpr int64_t kTileRows = 128;
-// Of weights that are widened at a time.
+// The limit on the bytes of weights that are widened to float32 at a time.
 constexpr int64_t kWideWeightBytes = int64_t{64} << 20;
 
-// hidden [rows, hidden] -> [rows, vocab] float32, products and sums in float32.
+// hidden [rows, hidden] -> logits [rows, vocab] float32, with products and sums in float32.
 at::Tensor Logits(const at::Tensor& hidden, const at::Tensor& weight) {
   if (weight.scalar_type() == at::kFloat) {
     return at::linear(hidden.to(at::kFloat), weight);
   }
   if (weight.is_cuda()) {
-    // A product of two narrow numbers is exact in float32.
+    // Products of two 16-bit numbers are exact in float32.
     return at::mm(hidden.to(weight.scalar_type()), weight.t(), at::kFloat);
   }
   const int64_t vocab = weight.size(0);
@@ -49,11 +49,12 @@ at::Tensor Logits(const at::Tensor& hidden, const at::Tensor& weight) {
   return logits;
 }
 
-// values [rows, n] float32 -> [rows, k] int64, the indices of the largest, best first, ties to the
-// lower index. One integer key holds the order of the floats above that of the indices.
+// values [rows, n] float32 -> [rows, k] int64, the indices of the largest values, best first; the
+// lower index wins a tie. Each value and its index form one integer key, with the value in the
+// upper bits.
 at::Tensor TopIndices(const at::Tensor& values, int64_t k) {
   const at::Tensor bits = values.view(at::kInt).to(at::kLong);
-  // The bits of negative floats count down.
+  // The bits of negative floats are flipped, because they decrease as the float increases.
   at::Tensor keys = bits.bitwise_right_shift(63).bitwise_and_(0x7fffffff).bitwise_xor_(bits);
   keys.mul_(int64_t{1} << 32).sub_(at::arange(values.size(1), keys.options()));
   const at::Tensor top = std::get<0>(at::topk(keys, k, 1, /*largest=*/true, /*sorted=*/true));
@@ -95,12 +96,13 @@ DistributionResults ReadLogits(const at::Tensor& logits, const LogitReader& read
   return results;
 }
 
-// Returns true if tokens are compared with each other: then a chunk's logits have to be stored.
+// Returns true if tokens are compared with each other. A chunk's logits then have to be stored.
 bool ComparesTokens(const DistributionOptions& options) {
   return options.top_logprobs > 0 || options.token_ranks;
 }
 
-// The same of hidden x weight, whose logits are never stored. For options that compare no tokens.
+// Like ReadLogits, but computes the logits as hidden x weight without storing them. The options
+// must not compare tokens.
 DistributionResults ReadProduct(const at::Tensor& hidden, const at::Tensor& weight,
                                 const LogitReader& reader, const LogitTargets& targets,
                                 const DistributionOptions& options) {
@@ -118,7 +120,7 @@ DistributionResults ReadProduct(const at::Tensor& hidden, const at::Tensor& weig
   return results;
 }
 
-// The results of several chunks, or of one, as one.
+// Concatenates the results of one or more chunks.
 DistributionResults Join(const std::vector<DistributionResults>& chunks) {
   DistributionResults joined;
   for (const auto member : kDistributionTensors) {
@@ -135,7 +137,7 @@ DistributionResults Join(const std::vector<DistributionResults>& chunks) {
   return joined;
 }
 
-// ReadLogits of hidden x weight that keeps no logits for the backward pass.
+// Like ReadLogits of hidden x weight, but keeps no logits for the backward pass.
 DistributionResults ReadForTraining(const at::Tensor& hidden, const at::Tensor& weight,
                                     const LogitReader& reader, const LogitTargets& targets,
                                     const DistributionOptions& options) {
@@ -164,7 +166,7 @@ DistributionResults ReadForTraining(const at::Tensor& hidden, const at::Tensor& 
   return results;
 }
 
-// The distribution of each target.
+// Returns the distribution of each target.
 std::vector<int32_t> TargetRows(const DistributionReads& reads) {
   std::vector<int32_t> rows(reads.targets.size());
   for (size_t row = 0; row < reads.rows.size(); ++row) {

@@ -27,14 +27,14 @@ namespace {
 constexpr int64_t kHidden = 24;
 constexpr int64_t kVocab = 113;
 
-// [rows, columns] without a pattern, in -1 .. 1.
+// Returns [rows, columns] irregular values in -1 .. 1.
 at::Tensor Noise(int64_t rows, int64_t columns, double frequency) {
   return at::sin(at::arange(rows * columns, at::kFloat).mul_(frequency))
       .view({rows, columns})
       .to(at::Device(TestDevice()));
 }
 
-// Distributions of some rows, in no order, with no, one or several targets each.
+// Returns distributions of some rows, in mixed order, with zero, one or several targets each.
 DistributionReads SomeReads() {
   DistributionReads reads;
   reads.rows = {6, 0, 3, 4, 1};
@@ -52,7 +52,7 @@ DistributionOptions All(float temperature, int32_t top) {
   return options;
 }
 
-// Logits of one hidden row, in double from the numbers as they are stored.
+// Returns the logits of one hidden row, computed in double precision from the stored numbers.
 std::vector<double> OracleLogits(const at::Tensor& hidden, const at::Tensor& weight) {
   const at::Tensor wide_hidden = hidden.cpu().to(at::kDouble).contiguous();
   const at::Tensor wide_weight = weight.cpu().to(at::kDouble).contiguous();
@@ -79,8 +79,7 @@ std::vector<double> OracleLogprobs(std::vector<double> logits, double temperatur
   return logits;
 }
 
-// The ranks that a token may have where each logit may be off by `tolerance`: one, unless another
-// logit lies that near.
+// Returns the lowest and the highest rank of a token if each logit is off by up to `tolerance`.
 std::pair<int32_t, int32_t> RankBounds(const std::vector<double>& logits, int32_t token,
                                        double tolerance) {
   std::pair<int32_t, int32_t> bounds = {1, 1};
@@ -143,7 +142,7 @@ TEST(LanguageModelHeadTest, NarrowWeightsAreMultipliedInFloat32) {
   }
 }
 
-// So many words of so many numbers that the weights are widened in several steps.
+// The vocabulary is so large that the weights are widened in several steps.
 TEST(LanguageModelHeadTest, WideningInStepsKeepsTheOrderOfWords) {
   constexpr int64_t kWide = 512;
   constexpr int64_t kWords = 33'001;
@@ -167,7 +166,7 @@ TEST(LanguageModelHeadTest, ChunksGiveWhatOnePassGives) {
   const LanguageModelHead head(Noise(kVocab, kHidden, 78.233));
   DistributionOptions options = All(0.9F, 4);
   const DistributionResults whole = head.Read(hidden, SomeReads(), options);
-  // One row, and two rows, of 28 bytes a logit.
+  // The limits allow one row, then two rows of 28 bytes per logit.
   for (const int64_t workspace_bytes : {int64_t{1}, 2 * 28 * kVocab}) {
     options.workspace_bytes = workspace_bytes;
     const DistributionResults chunks = head.Read(hidden, SomeReads(), options);
@@ -184,7 +183,7 @@ TEST(LanguageModelHeadTest, ChunksGiveWhatOnePassGives) {
 TEST(LanguageModelHeadTest, TiesGoToTheLowerId) {
   at::Tensor weight = Noise(kVocab, kHidden, 78.233);
   const at::Tensor hidden = Noise(1, kHidden, 12.9898);
-  // Words 3, 90 and 17 are the same, and by far the likeliest; all others tie far below.
+  // Words 3, 90 and 17 are equal and by far the most likely. All other words tie far below.
   weight.zero_();
   for (const int64_t word : {3, 90, 17}) {
     weight[word].copy_(hidden[0]);
@@ -201,8 +200,7 @@ TEST(LanguageModelHeadTest, TiesGoToTheLowerId) {
   }
 }
 
-// Every token of distributions whose logits are small integers, exact in any order of sums: most
-// are tied.
+// Every token is a target. Logits are small integers, computed exactly, so most tokens are tied.
 TEST(LanguageModelHeadTest, RanksCountFromOneAndTiesGoToTheLowerId) {
   constexpr int32_t kRows = 3;
   const at::Tensor weight = Noise(kVocab, kHidden, 78.233).sign();
@@ -258,7 +256,7 @@ TEST(LanguageModelHeadTest, ALogitThatIsNotFiniteTakesTheRanksOfItsRow) {
   const at::Tensor right = head.Read(hidden, reads, options).ranks;
   for (const double bad : {NAN, INFINITY, -INFINITY}) {
     const at::Tensor spoiled = hidden.clone();
-    spoiled[4].fill_(bad);  // of the fourth distribution, which has targets 3, 4 and 5
+    spoiled[4].fill_(bad);  // row of the distribution with targets 3, 4 and 5
     const at::Tensor ranks = head.Read(spoiled, reads, options).ranks;
     for (int64_t target = 0; target < 7; ++target) {
       const bool is_spoiled = target >= 3 && target < 6;
@@ -287,12 +285,12 @@ TEST(LanguageModelHeadTest, NothingToReadIsNoError) {
   EXPECT_EQ(results.ranks.numel(), 0);
 }
 
-// Most bytes that LibTorch's allocators had handed out to this thread at a time.
+// Measures the peak of the bytes that LibTorch's allocators hand out to this thread.
 class AllocationPeak : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void* /*pointer*/, int64_t size, size_t /*allocated*/, size_t /*reserved*/,
                          c10::Device /*device*/) override {
-    current_bytes_ += size;  // Negative when freed.
+    current_bytes_ += size;  // `size` is negative for a free
     peak_bytes_ = std::max(peak_bytes_, current_bytes_);
   }
   bool memoryProfilingEnabled() const override { return true; }
@@ -305,9 +303,10 @@ class AllocationPeak : public c10::MemoryReportingInfoBase {
 };
 
 TEST(LanguageModelHeadTest, WorkspaceStaysBelowOneGibibyteAtAnyBatch) {
-  constexpr int64_t kWords = 151'936;  // of Qwen3
+  constexpr int64_t kWords = 151'936;  // Qwen3's vocabulary
   const at::Tensor weight = Noise(kWords, 8, 78.233);
-  // More than a chunk each: rows take more where tokens are ranked, and less by our kernel.
+  // Each case needs more than one chunk. Rows take more memory if tokens are ranked, and less with
+  // our kernel.
   const int64_t some_rows = weight.is_cuda() ? 2000 : 450;
   const int64_t ranked_rows = weight.is_cuda() ? 600 : 300;
   struct Case {
@@ -335,14 +334,15 @@ TEST(LanguageModelHeadTest, WorkspaceStaysBelowOneGibibyteAtAnyBatch) {
     options.token_ranks = ranks;
     head.Read(hidden, reads, options);
     EXPECT_LT(peak->peak_bytes(), int64_t{1} << 30) << num_rows << " rows";
-    // What is measured is there, but where a kernel reads logits that are never stored.
+    // Checks that the peak was really measured. A kernel that does not store logits has no such
+    // peak.
     if (type == at::kFloat || !weight.is_cuda()) {
       EXPECT_GT(peak->peak_bytes(), int64_t{200} << 20) << num_rows << " rows";
     }
   }
 }
 
-// A number of each result, weighted without a pattern.
+// Returns one number for each result, as a sum with irregular weights.
 at::Tensor LossOf(const DistributionResults& results) {
   std::vector<at::Tensor> losses;
   for (const at::Tensor& result : {results.logprobs, results.entropy, results.min_logit,
@@ -354,7 +354,7 @@ at::Tensor LossOf(const DistributionResults& results) {
   return at::cat(losses).sum();
 }
 
-// The same from the whole of the distributions, written out.
+// Computes the same results from the whole distributions, without chunks.
 DistributionResults Unchunked(const at::Tensor& hidden, const at::Tensor& weight,
                               const DistributionReads& reads, float temperature, int64_t top) {
   const auto index = [&](const std::vector<int32_t>& values) {

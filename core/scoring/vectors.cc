@@ -10,8 +10,8 @@
 namespace canopy {
 namespace {
 
-// Divided by their largest magnitude first: the squares of very large or very small elements leave
-// float32's range. 0 / 0 makes a row of zeros NaN.
+// Divides by the largest magnitude first, because the squares of very large or very small elements
+// leave float32's range. 0 / 0 makes a row of zeros NaN.
 at::Tensor Normalize(const at::Tensor& vectors) {
   const at::Tensor scaled = vectors.div(at::amax(at::abs(vectors), 1, /*keepdim=*/true));
   return scaled.div(at::linalg_vector_norm(scaled, 2, at::IntArrayRef{1}, /*keepdim=*/true));
@@ -24,8 +24,8 @@ at::Tensor EndpointVectors(const at::Tensor& hidden, at::ScalarType type, bool n
   return vectors.to(type).contiguous();
 }
 
-// The extremes of a row with a NaN are NaN. The magnitudes of all elements would be a second array
-// of the size of `rows`.
+// The extremes of a row with a NaN are NaN, so checking them is enough. Computing the magnitudes of
+// all elements would need a second array of the size of `rows`.
 at::Tensor FiniteRows(const at::Tensor& rows) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return at::amax(rows, 1).lt(kInfinity).logical_and_(at::amin(rows, 1).gt(-kInfinity));

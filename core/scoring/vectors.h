@@ -1,4 +1,4 @@
-// Endpoint vectors in the element type that a caller asked for, and which rows are fit to send.
+// Converts endpoint vectors to the requested element type, and finds the rows that are finite.
 #ifndef CORE_SCORING_VECTORS_H_
 #define CORE_SCORING_VECTORS_H_
 
@@ -6,14 +6,14 @@
 
 namespace canopy {
 
-// hidden [paths, hidden size] in any float type -> the same rows in `type`, contiguous, on the same
-// device. With `normalize`, rows have L2 norm 1, computed in float32 before the last rounding,
-// however small or large their elements; a row of zeros has no direction and becomes NaN. Throws
-// LibTorch's errors.
+// hidden [paths, hidden size] in any float dtype -> the same rows in `type`, contiguous, on the
+// same device. With `normalize`, rows have L2 norm 1. The norm is computed in float32 before the
+// final rounding and does not overflow or underflow for finite elements. A row of zeros becomes
+// NaN, because it has no direction. Throws LibTorch's errors.
 at::Tensor EndpointVectors(const at::Tensor& hidden, at::ScalarType type, bool normalize);
 
-// rows [paths, n] in any float type -> [paths] bool: every element is finite. Throws LibTorch's
-// errors.
+// rows [paths, n] in any float dtype -> [paths] bool, true if every element of the row is finite.
+// Throws LibTorch's errors.
 at::Tensor FiniteRows(const at::Tensor& rows);
 
 }  // namespace canopy

@@ -15,11 +15,11 @@
 namespace canopy {
 namespace {
 
-// Encodes a plan at its endpoints.
+// Encodes the paths of a plan at their endpoints.
 using PlanEncoder = absl::FunctionRef<absl::StatusOr<at::Tensor>(const TreePlan& plan)>;
 
-// Runs every part of `plan` and puts its vectors where `path_slot` says in `vectors` [slots,
-// hidden].
+// Runs every part of `plan` and writes each path's vector to row path_slot[path] of `vectors`
+// [slots, hidden].
 absl::Status EncodeParts(PlanEncoder encode, const RequestPlan& plan,
                          const std::vector<int32_t>& path_slot, const at::Tensor& vectors) {
   for (int32_t part = 0; part < plan.num_parts(); ++part) {
@@ -38,7 +38,7 @@ absl::Status EncodeParts(PlanEncoder encode, const RequestPlan& plan,
   return absl::OkStatus();
 }
 
-// What both kinds of encoder have.
+// The properties that both kinds of encoder share.
 struct EncoderTraits {
   int64_t hidden_size;
   at::TensorOptions placement;

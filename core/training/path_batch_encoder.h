@@ -1,4 +1,4 @@
-// The library entry for plain padded path batches, as training code holds them.
+// Encodes padded path batches, as training code has them. This is the entry point of the library.
 #ifndef CORE_TRAINING_PATH_BATCH_ENCODER_H_
 #define CORE_TRAINING_PATH_BATCH_ENCODER_H_
 
@@ -13,15 +13,15 @@
 
 namespace canopy {
 
-// A vector for each candidate: [questions, max candidates, hidden], on the encoder's device in its
-// compute dtype; zeros in empty slots. Plans and routes as `options` say (their hidden size is the
-// model's) and runs in parts of at most `max_batch_tokens`.
-// INVALID_ARGUMENT for a malformed batch or a token outside the vocabulary; otherwise what
-// RequestPlan::Create and TreeEncoder::Encode return.
+// Returns a vector for each candidate: [questions, max candidates, hidden], on the encoder's device
+// in its compute dtype; empty slots are zero. `options` control planning and routing, except that
+// the hidden size is the model's. Runs in parts of at most `max_batch_tokens`. Returns
+// INVALID_ARGUMENT for a malformed batch or a token outside the vocabulary, and the errors of
+// RequestPlan::Create and TreeEncoder::Encode.
 absl::StatusOr<at::Tensor> EncodePathBatch(TreeEncoder& encoder, const PaddedPaths& padded,
                                            RouteOptions options, int64_t max_batch_tokens);
 
-// The same, differentiable, by TrainableEncoder::Encode.
+// Like the function above, but differentiable, with TrainableEncoder::Encode.
 absl::StatusOr<at::Tensor> EncodePathBatch(const TrainableEncoder& encoder,
                                            const PaddedPaths& padded, RouteOptions options,
                                            int64_t max_batch_tokens,

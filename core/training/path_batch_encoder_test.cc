@@ -11,7 +11,7 @@
 namespace canopy {
 namespace {
 
-// Three paths in two questions; question 0 uses slots 0 and 2 of three, question 1 slot 1.
+// Three paths in two questions. Question 0 uses slots 0 and 2 of three; question 1 uses slot 1.
 struct PaddedExample {
   std::vector<int32_t> input_ids = {1, 2, 3, 0, 4, 5, 0, 0, 1, 2, 6, 7};
   std::vector<uint8_t> attention_mask = {1, 1, 1, 0, 1, 1, 0, 0, 1, 1, 1, 1};

@@ -1,8 +1,8 @@
-// The decoder for whoever trains it: token paths to vectors that are differentiable by the model's
-// parameters. docs/TRAINING.md shows a step.
+// The decoder for training: computes vectors from token paths, differentiable with respect to the
+// model's parameters. docs/TRAINING.md shows a training step.
 //
-// With dropout off, the gradients are those of running every path alone, whichever backend runs:
-// what flows back through a token that paths share adds up in it.
+// With dropout off, the gradients equal those of running every path alone, on every backend: the
+// gradients of all paths through a shared token are summed.
 #ifndef CORE_TRAINING_TRAINABLE_ENCODER_H_
 #define CORE_TRAINING_TRAINABLE_ENCODER_H_
 
@@ -21,24 +21,24 @@
 
 namespace canopy {
 
-// One Encode at a time. An optimiser may change the parameters in place between forwards.
+// Runs one Encode at a time. An optimizer may change the parameters in place between forwards.
 class TrainableEncoder {
  public:
-  // Copies the weights to `options`' device in its dtype; float32 for training under autocast.
-  // RESOURCE_EXHAUSTED when they do not fit.
+  // Copies the weights to `options`' device in its dtype; use float32 for training under autocast.
+  // Returns RESOURCE_EXHAUSTED if they do not fit.
   static absl::StatusOr<std::unique_ptr<TrainableEncoder>> Create(const ModelConfig& config,
                                                                   const WeightMap& weights,
                                                                   const at::TensorOptions& options);
 
-  // The decoder's parameters under the names of the checkpoint, without its prefix: leaves that
-  // want gradients. The tensors are shared; heads, which core/scoring computes, have their own.
+  // Returns the decoder's parameters by their names in the checkpoint, without its prefix. They are
+  // leaf tensors that require gradients, and share memory with the encoder. The parameters of
+  // heads, which core/scoring computes, are not included.
   const ParameterMap& parameters() const { return parameters_; }
 
-  // As TreeEncoder::Encode, differentiable where LibTorch's gradient mode is on, and under autocast
-  // as LibTorch computes there. Joins the parameters to the layers' matrices in each call, so that
-  // they take their memory twice until the outputs' graph is gone.
-  // INVALID_ARGUMENT also for options out of range; FAILED_PRECONDITION for Backend::kFused, which
-  // computes no gradients.
+  // Like TreeEncoder::Encode, but differentiable if LibTorch's gradient mode is on, and with
+  // autocast if it is enabled. Each call fuses the parameters into the layers' matrices, so they
+  // take twice their memory until the outputs' graph is released. Also returns INVALID_ARGUMENT for
+  // options out of range, and FAILED_PRECONDITION for Backend::kFused, which computes no gradients.
   absl::StatusOr<at::Tensor> Encode(const TreePlan& plan, absl::Span<const int32_t> slots,
                                     const TrainingOptions& training) const;
 

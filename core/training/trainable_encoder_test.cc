@@ -1,4 +1,4 @@
-// Gradients through trees against those of paths that run one by one.
+// Compares gradients through trees with those of paths that run one by one.
 #include "core/training/trainable_encoder.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr double kMaxError = 1e-4;
 
-// Queries and keys normed, as Qwen3's.
+// Query and key heads are normalized, as in Qwen3.
 ModelConfig NormedConfig() { return SmallConfig(/*vocab_size=*/11); }
 
 ModelConfig BiasedConfig() {
@@ -59,7 +59,8 @@ WeightMap SyntheticWeights(const ModelConfig& config) {
   return *std::move(matched);
 }
 
-// Matrices are twenty times as large as those of SyntheticWeights, so that layers matter.
+// Matrices are twenty times as large as those of SyntheticWeights, so that layers change the result
+// measurably.
 std::unique_ptr<TrainableEncoder> MakeEncoder(const ModelConfig& config) {
   at::set_num_threads(1);
   auto encoder = TrainableEncoder::Create(config, SyntheticWeights(config),
@@ -95,7 +96,7 @@ TreePlan PlanOf(const std::shared_ptr<const PathBatch>& batch, const TestRoute& 
   return plan->BuildPart(0);
 }
 
-// What path `path` adds to the loss: its vector times numbers without a pattern.
+// Returns the contribution of `path` to the loss: its vector times irregular numbers.
 at::Tensor LossOf(const at::Tensor& vector, int64_t path) {
   return vector.mul(at::arange(vector.size(0), at::kFloat).add_(7.3 * path).mul_(2.1).sin_()).sum();
 }
@@ -111,7 +112,7 @@ at::Tensor LossOf(const TrainableEncoder& encoder, const TreePlan& plan,
   return at::cat(losses).sum();
 }
 
-// Takes the gradients out of the parameters.
+// Returns the gradients of the parameters and clears them.
 std::map<std::string, at::Tensor> TakeGradients(const TrainableEncoder& encoder) {
   std::map<std::string, at::Tensor> gradients;
   for (const auto& [name, parameter] : encoder.parameters()) {
@@ -130,7 +131,7 @@ std::map<std::string, at::Tensor> Gradients(const TrainableEncoder& encoder,
   return TakeGradients(encoder);
 }
 
-// The oracle: no path shares anything, not even a batch.
+// Computes the expected gradients: each path runs alone, so nothing is shared or batched.
 std::map<std::string, at::Tensor> GradientsOfPathsAlone(const TrainableEncoder& encoder,
                                                         const PathBatch& batch) {
   for (int32_t question = 0; question < batch.num_questions(); ++question) {
@@ -154,7 +155,7 @@ void ExpectNear(const std::map<std::string, at::Tensor>& actual,
   ASSERT_EQ(actual.size(), expected.size());
   for (const auto& [name, gradient] : expected) {
     const double norm = gradient.norm().item<double>();
-    // No token may have chosen an expert.
+    // The gradient of an expert is zero if no token chose it.
     EXPECT_TRUE(norm > 0 || absl::StrContains(name, ".experts.")) << name;
     EXPECT_LE(actual.at(name).sub(gradient).norm().item<double>(), max_error * norm) << name;
   }
@@ -201,7 +202,7 @@ TEST(TrainableEncoderTest, SlidingWindowsHaveThoseOfPathsAlone) {
              kMaxError);
 }
 
-// bfloat16 products for as long as the scope lasts.
+// Enables bfloat16 autocast for the duration of a scope.
 class AutocastScope {
  public:
   AutocastScope() {
@@ -216,7 +217,7 @@ class AutocastScope {
   AutocastScope& operator=(const AutocastScope&) = delete;
 };
 
-// Norm of the difference over the norm of `exact`, over all parameters.
+// Returns the norm of the difference over the norm of `exact`, over all parameters.
 double RelativeError(const std::map<std::string, at::Tensor>& actual,
                      const std::map<std::string, at::Tensor>& exact) {
   double difference = 0;
@@ -228,7 +229,8 @@ double RelativeError(const std::map<std::string, at::Tensor>& actual,
   return std::sqrt(difference / norm);
 }
 
-// As with results in 16 bits: no worse than paths that run alone.
+// Gradients through trees may not be less accurate than those of paths that run alone, as for
+// 16-bit results.
 TEST(TrainableEncoderTest, Float32WeightsRunUnderBFloat16Autocast) {
   for (const ModelConfig& config : {NormedConfig(), BiasedConfig()}) {
     const auto encoder = MakeEncoder(config);
@@ -239,7 +241,7 @@ TEST(TrainableEncoderTest, Float32WeightsRunUnderBFloat16Autocast) {
       const AutocastScope autocast;
       error_of_paths = RelativeError(GradientsOfPathsAlone(*encoder, *batch), exact);
     }
-    EXPECT_GT(error_of_paths, 1e-3);  // Products are narrow indeed.
+    EXPECT_GT(error_of_paths, 1e-3);  // shows that the products ran in bfloat16
     for (const TestRoute& route : kRoutes) {
       for (const bool recomputes : {false, true}) {
         at::Tensor loss;
@@ -247,7 +249,7 @@ TEST(TrainableEncoderTest, Float32WeightsRunUnderBFloat16Autocast) {
           const AutocastScope autocast;
           loss = LossOf(*encoder, PlanOf(batch, route), {0, recomputes});
         }
-        // As in Python, backward stands outside.
+        // The backward pass runs outside autocast, as is usual in Python.
         loss.backward();
         EXPECT_LE(RelativeError(TakeGradients(*encoder), exact), 1.25 * error_of_paths)
             << BackendName(route.backend) << (recomputes ? ", recomputed" : "");
@@ -269,7 +271,7 @@ TEST(TrainableEncoderTest, DropoutIsSeededAndWarnsOnceThatTreesShareIt) {
     EXPECT_NE(loss(1, backend), loss(2, backend)) << BackendName(backend);
   }
   const std::string log = ::testing::internal::GetCapturedStderr();
-  // Once in a process, and this test is the first of it.
+  // The warning is logged once per process, and this test is the first one to cause it.
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
   EXPECT_TRUE(absl::StrContains(log, "shared_attention_dropout")) << log;
 }
@@ -324,7 +326,7 @@ TEST(TrainableEncoderTest, PathBatchesInPartsAddUpTheirGradients) {
                               3};
   PathBatch paths;
   paths.question_offsets = {0};
-  // In the order of their slots, which LossOf numbers below.
+  // The paths are in the order of their slots, because LossOf uses the same numbering.
   paths.AddQuestion({}, {{1, 2, 6, 7}, {1, 2, 3}, {4, 5}});
   const auto expected = GradientsOfPathsAlone(*encoder, paths);
   for (const int64_t max_batch_tokens : {1000, 4}) {

@@ -19,8 +19,8 @@ at::Tensor TrainingLayerOps::Run(LayerFunction function, const LayerWeights& lay
     return function(*this, layer, hidden);
   }
   std::vector<at::Tensor> inputs = TensorsOf(layer);
-  // Owns all that it uses, since the backward pass comes when this forward is long gone, but keeps
-  // no weight: those are inputs.
+  // The function owns what it uses, because the backward pass may run long after this forward. It
+  // captures no weights, because they are among the inputs.
   LayerWeights kinds = WithTensors(layer, std::vector<at::Tensor>(inputs.size()));
   inputs.push_back(hidden);
   return RecomputeInBackward(
@@ -33,7 +33,8 @@ at::Tensor TrainingLayerOps::Run(LayerFunction function, const LayerWeights& lay
       .front();
 }
 
-// Under autocast the heads are narrower than the tables.
+// Under autocast the heads have a narrower dtype than the tables, so the result is converted to
+// `type`.
 at::Tensor TrainingLayerOps::Rotate(const at::Tensor& heads, at::ScalarType type) const {
   return ApplyRotaryForTraining(heads, rotary()).to(type);
 }

@@ -1,4 +1,4 @@
-// The decoder's steps through LibTorch's operators, differentiable by weights and inputs.
+// The decoder's steps with LibTorch's operators, differentiable with respect to weights and inputs.
 #ifndef CORE_TRAINING_TRAINING_LAYER_OPS_H_
 #define CORE_TRAINING_TRAINING_LAYER_OPS_H_
 
@@ -10,11 +10,11 @@
 
 namespace canopy {
 
-// Overwrites nothing that a backward pass reads, and works under autocast. The context's attention
-// drops what its own training options say.
+// Does not overwrite tensors that a backward pass reads, and works under autocast. Dropout is part
+// of the context's attention.
 class TrainingLayerOps final : public TorchLayerOps {
  public:
-  // With `recomputes`, each layer keeps its input alone and runs again in the backward pass.
+  // If `recomputes` is true, each layer keeps only its input and runs again in the backward pass.
   TrainingLayerOps(const ModelConfig& config, const TreeContext& context, bool recomputes);
 
   at::Tensor Run(LayerFunction function, const LayerWeights& layer,

@@ -1,4 +1,4 @@
-// Counts what a batch would compute, before anything is laid out.
+// Counts how much a batch would compute, before any grid is built.
 #ifndef CORE_TREE_COSTS_H_
 #define CORE_TREE_COSTS_H_
 
@@ -9,14 +9,14 @@
 
 namespace canopy {
 
-// path_tokens and input_tokens of a valid batch; the rest is zero. Counts that do not fit int64
-// stop at the largest.
+// Returns the counts of a valid batch with only path_tokens and input_tokens set. Counts that do
+// not fit in int64 are clamped to its maximum.
 PlanCounts CountPaths(const PathBatch& batch);
 
-// Sets the counts that a trie and its layout give.
+// Sets the counts that follow from a trie and its layout: unique, forest and mask sizes and pairs.
 void CountForest(const Trie& trie, const LayoutChoice& choice, PlanCounts& counts);
 
-// Sets the counts that segments give; wants path_tokens.
+// Sets the counts that follow from the trie's segments. Precondition: counts.path_tokens is set.
 void CountSegments(const Trie& trie, PlanCounts& counts);
 
 }  // namespace canopy

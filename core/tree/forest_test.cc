@@ -22,7 +22,7 @@ Trie TrieOf(const PathBatch& batch) {
   return *std::move(trie);
 }
 
-// Two questions: A B C | A B D, and X Y.
+// Returns the two questions drawn in forest.h: A B C | A B D, and X Y.
 PathBatch DrawnBatch() {
   PathBatch batch;
   batch.AddQuestion({'A', 'B'}, {{'C'}, {'D'}});
@@ -30,7 +30,7 @@ PathBatch DrawnBatch() {
   return batch;
 }
 
-// Only sizes matter to the choice of a layout.
+// Fills only the sizes of the tries, because the choice of a layout reads nothing else.
 Trie TrieOfSizes(const std::vector<int32_t>& sizes) {
   Trie trie;
   trie.question_node_offsets.push_back(0);
@@ -73,10 +73,10 @@ TEST(Forest, LaysOutSomeOfTheQuestions) {
 }
 
 TEST(ChooseLayout, FlatNeedsTheSmallerMask) {
-  // 8^2 = 64 against 3 x 4^2 = 48; 9^2 = 81 against 6 x 4^2 = 96.
+  // The masks have 8^2 = 64 elements flat and 3 x 4^2 = 48 padded, then 9^2 = 81 and 6 x 4^2 = 96.
   EXPECT_EQ(ChooseLayout(TrieOfSizes({4, 2, 2}), Packing::kAuto).layout, Layout::kPadded);
   EXPECT_EQ(ChooseLayout(TrieOfSizes({4, 1, 1, 1, 1, 1}), Packing::kAuto).layout, Layout::kFlat);
-  // 6^2 = 36 against 4 x 3^2 = 36.
+  // Both masks have 36 elements: 6^2 and 4 x 3^2.
   const LayoutChoice equal = ChooseLayout(TrieOfSizes({3, 1, 1, 1}), Packing::kAuto);
   EXPECT_EQ(equal.layout, Layout::kPadded);
   EXPECT_EQ(equal.forest_tokens, 12);
@@ -99,7 +99,8 @@ TEST(ChooseLayout, PaddedPackingNeverTakesFlat) {
 }
 
 TEST(ChooseLayout, MaskBytesBeyondInt64StopAtTheLargest) {
-  // 1,024 questions, one of them with 2^30 nodes: 2^10 x 2^60 x 4 bytes, 0 in 64 bits.
+  // There are 1,024 questions, one of them with 2^30 nodes. The mask's size, 2^10 x 2^60 x 4 bytes,
+  // is 0 modulo 2^64.
   Trie trie;
   trie.question_node_offsets.push_back(0);
   for (int32_t question = 0; question < 1024; ++question) {
@@ -110,8 +111,7 @@ TEST(ChooseLayout, MaskBytesBeyondInt64StopAtTheLargest) {
   EXPECT_EQ(choice.forest_tokens, int64_t{1024} << 30);
 }
 
-// In every layout, what a slot reads is its node and the node's ancestors, root first; padding
-// reads itself.
+// In every layout a slot reads its node and the node's ancestors, root first. Padding reads itself.
 void ExpectVisibilityIsAncestry(const PathBatch& batch, Layout layout) {
   const Trie trie = TrieOf(batch);
   const Forest forest = LayOutForest(trie, layout, 0, trie.num_questions());

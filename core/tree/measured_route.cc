@@ -11,15 +11,15 @@ namespace canopy {
 namespace {
 
 constexpr int64_t kMaskElementBytes = 4;
-// Bounds the host's work, beside what packed queries may be.
+// Limits the host's work, in addition to the limit on packed queries.
 constexpr int64_t kMaxSharedSegmentGroups = 64;
 
 int64_t Squares(const Part& part) {
   return SaturatingMultiply(part.rows, SaturatingMultiply(part.columns, part.columns));
 }
 
-// A count of the whole request's forest, for the nodes that all parts have: a question that is cut
-// computes its shared nodes in each part.
+// Scales a count of the whole request's forest to the nodes of all parts. If a question is cut,
+// each of its parts computes the shared nodes again.
 int64_t ScaleToParts(int64_t count, const PlanCounts& counts, const std::vector<Part>& parts) {
   int64_t nodes = 0;
   for (const Part& part : parts) {
@@ -59,7 +59,7 @@ bool MayRun(const CandidateInput& input, const RouteCandidate& candidate) {
   return false;
 }
 
-// Nothing where it may not run.
+// Returns nullopt if the candidate may not run, or has no measured costs.
 std::optional<RouteCandidate> Forecast(const CandidateInput& input, RouteCandidate candidate) {
   if (!MayRun(input, candidate)) {
     return std::nullopt;
@@ -67,8 +67,8 @@ std::optional<RouteCandidate> Forecast(const CandidateInput& input, RouteCandida
   const Backend backend = candidate.route.backend;
   const auto cost = input.options.costs->backends.find(backend);
   const bool is_measured = cost != input.options.costs->backends.end();
-  // A backend without measured costs has no forecast. Path stays a candidate, since it always runs,
-  // with a forecast of infinity.
+  // A backend without measured costs has no forecast. The path backend always runs, so it remains a
+  // candidate with an infinite forecast.
   if (!is_measured && backend != Backend::kPath) {
     return std::nullopt;
   }

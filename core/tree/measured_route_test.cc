@@ -1,4 +1,4 @@
-// Loads against the grids that are built, and the choice against every named route's own load.
+// Tests forecast loads against built grids, and the choice against every backend's forecast.
 #include "core/tree/measured_route.h"
 
 #include <cmath>
@@ -38,7 +38,7 @@ RouteOptions Measured(RouteCosts costs) {
   return options;
 }
 
-// Every backend costs `ms` a token.
+// Each backend costs the given number of milliseconds per token.
 RouteCosts CostsByToken(double path, double dense, double segmented, double fused) {
   return {{{Backend::kPath, {0, 0, path, 0}},
            {Backend::kDense, {0, 0, dense, 0}},
@@ -54,7 +54,7 @@ RequestPlan Plan(const PathBatch& batch, const RouteOptions& options,
   return *std::move(plan);
 }
 
-// Counted from the arrays that the device would get.
+// Counts the load from the arrays that the device would get.
 RouteLoad CountLoad(const RequestPlan& plan) {
   RouteLoad load;
   for (int32_t index = 0; index < plan.num_parts(); ++index) {
@@ -86,7 +86,7 @@ PathBatch BatchNumber(int index) {
   return testing::RandomBatch(random);
 }
 
-// `questions` questions of a prefix and `candidates` candidates, nothing shared but the prefix.
+// Returns questions whose candidates share nothing but the question's prefix.
 PathBatch Fans(int32_t questions, int32_t candidates, int32_t prefix, int32_t suffix) {
   PathBatch batch;
   int32_t next = 0;
@@ -149,7 +149,7 @@ TEST(MeasuredRouteTest, TakesTheBackendWithTheLeastForecast) {
     for (const Backend backend : kForwardBackends) {
       costs.backends[backend] = {cost(random), cost(random), cost(random), cost(random) / 10};
     }
-    // Paths have several times the tokens.
+    // The path backend computes several times as many tokens, so it is made cheaper per token.
     costs.backends[Backend::kPath].token_ms /= 4;
     costs.backends[Backend::kPath].pair_ms /= 4;
     const PathBatch batch = BatchNumber(index);
@@ -160,7 +160,7 @@ TEST(MeasuredRouteTest, TakesTheBackendWithTheLeastForecast) {
     ++taken[plan.route().backend];
     for (const Backend backend : kForwardBackends) {
       const RequestPlan named = Plan(batch, Named(backend));
-      // The rules send some named tree backends to path.
+      // The rules replace some named tree backends by path.
       if (named.route().backend == backend &&
           (backend != Backend::kSegmented || named.counts().segment_suitable)) {
         EXPECT_LE(least, ForecastMs(costs.backends[backend], CountLoad(named)) * (1 + 1e-12));
@@ -199,7 +199,7 @@ TEST(MeasuredRouteTest, RunsLikeTheNamedBackend) {
 }
 
 TEST(MeasuredRouteTest, TheMaskBudgetHoldsForEachForwardNotForTheWhole) {
-  const PathBatch batch = Fans(8, 4, 200, 100);  // 600 nodes a question
+  const PathBatch batch = Fans(8, 4, 200, 100);  // 600 nodes per question
   RouteOptions options = Measured(CostsByToken(1, 1, 9, 9));
   options.max_mask_bytes = 600 * 600 * 4;
   EXPECT_EQ(Plan(batch, options, 600).route().backend, Backend::kDense);
@@ -245,12 +245,12 @@ TEST(MeasuredRouteTest, NamedBackendsAndReferenceStayAsTheyAre) {
   const RequestPlan plan = Plan(batch, options, kNoLimit, TrieUse::kAlways);
   EXPECT_EQ(plan.route().reason, Reason::kSmallBatch);
   EXPECT_EQ(plan.route().policy, Policy::kReference);
-  // Explain shows what the others would take.
+  // Explain shows the forecasts of the other backends.
   EXPECT_EQ(plan.forecasts().size(), 4U);
   EXPECT_TRUE(Plan(batch, options).forecasts().empty());
 }
 
-// Where fused does not run, with questions that may share.
+// Returns options in which fused is not supported and questions may share tokens.
 RouteOptions Sharing(RouteCosts costs) {
   RouteOptions options = Measured(std::move(costs));
   options.fused_supported = false;
@@ -258,8 +258,8 @@ RouteOptions Sharing(RouteCosts costs) {
   return options;
 }
 
-// Each path's slots hold its tokens; of a segmented plan, each chain reads what the grid's rule
-// says.
+// Checks that each path's slots hold its tokens and, in a segmented plan, that each chain reads the
+// slots that the grid's rule allows.
 void ExpectPlanIsRight(const PathBatch& batch, const TreePlan& plan) {
   const std::vector<int32_t> questions = testing::PathQuestions(batch);
   for (size_t i = 0; i < plan.paths.size(); ++i) {
@@ -272,7 +272,7 @@ void ExpectPlanIsRight(const PathBatch& batch, const TreePlan& plan) {
   if (!plan.segments.has_value()) {
     return;
   }
-  std::vector<int32_t> outputs;  // the slot of each
+  std::vector<int32_t> outputs;  // the slot of each output
   for (const SegmentGroup& group : plan.segments->groups) {
     outputs.insert(outputs.end(), group.query_index.begin(), group.query_index.end());
     for (int32_t row = 0; row < group.rows; ++row) {
@@ -329,7 +329,7 @@ TEST(SharedQuestionsTest, AreRightAndCountedAndNeverCostMore) {
   EXPECT_GT(shared[Backend::kSegmented], 5);
 }
 
-// Three questions of 4 candidates about one state.
+// Returns three questions with the same prefix and 4 candidates each.
 PathBatch OneState() {
   PathBatch batch = Fans(3, 4, 20, 5);
   for (TokenSpan& prefix : batch.prefixes) {
@@ -372,14 +372,14 @@ TEST(SharedQuestionsTest, StayApartWhereTheyMust) {
 
 TEST(SharedQuestionsTest, AreKeptApartByWhatTheMaskCosts) {
   RouteCosts costs = CostsByToken(99, 1, 99, 99);
-  costs.backends[Backend::kDense].pair_ms = 0.001;  // 40 tokens saved, 1,600 pairs more
+  costs.backends[Backend::kDense].pair_ms = 0.001;  // 40 tokens fewer, 1,600 pairs more
   EXPECT_EQ(Plan(OneState(), Sharing(costs)).BuildPart(0).computed_tokens(), 80);
   costs.backends[Backend::kDense].pair_ms = 0.1;
   EXPECT_EQ(Plan(OneState(), Sharing(costs)).BuildPart(0).computed_tokens(), 120);
 }
 
 TEST(OneForwardTest, IsTakenWhateverItCostsWhereThereIsOne) {
-  // Padded they take 3 x 60 slots, flat 60 + 2 x 3.
+  // The padded layout takes 3 x 60 slots, the flat layout 60 + 2 x 3.
   PathBatch batch = Fans(1, 4, 20, 10);
   batch.AddQuestion({900, 901}, {{902}});
   batch.AddQuestion({910, 911}, {{912}});

@@ -1,6 +1,7 @@
-// The table of outputs: everything that a request can ask for, each output once. The checks of
-// heads, the share key, the sizes, the copy to the host, the merge of parts, the blanks and the
-// encoding of answers walk this table. docs/OUTPUTS.md, "Adding an output", says how to add a row.
+// The table of outputs, with one row for each output that a request can ask for. The checks of
+// heads, the share key, the sizes, the copy to the host, the merge of parts, the entries for paths
+// that lack an output and the encoding of answers all iterate over this table. docs/OUTPUTS.md,
+// "Adding an output", says how to add a row.
 #ifndef CORE_TREE_OUTPUTS_H_
 #define CORE_TREE_OUTPUTS_H_
 
@@ -18,7 +19,7 @@
 
 namespace canopy {
 
-// Element types of vectors handed out, little-endian.
+// The element types of the vectors in an answer, little-endian.
 enum class VectorType { kFloat32, kBFloat16, kFloat16 };
 
 inline int64_t VectorTypeBytes(VectorType type) { return type == VectorType::kFloat32 ? 4 : 2; }
@@ -46,20 +47,20 @@ constexpr OutputSet BitOf(Output output) {
   return static_cast<OutputSet>(1U << static_cast<unsigned>(output));
 }
 
-// How outputs are computed. A new option has to enter the share key (core/engine/job_estimate.cc),
-// which does not compile without it.
+// The options of how outputs are computed. A new option has to enter the share key
+// (core/engine/job_estimate.cc), which does not compile without it.
 struct OutputOptions {
   VectorType vector_type = VectorType::kFloat32;
   bool normalize = false;                     // vectors of L2 norm 1
-  TokenScope scope = TokenScope::kCandidate;  // of per-token outputs
-  float temperature = 1;                      // of log-probs and entropy; its inverse is finite
+  TokenScope scope = TokenScope::kCandidate;  // applies to the per-token outputs
+  float temperature = 1;                      // for log-probs and entropy; its inverse is finite
 };
 
 // The outputs to compute for each path.
 struct OutputSelection : OutputOptions {
   bool vectors = false;
   bool scores = false;
-  // The vectors that ModelRunner::Decide reads. Only the engine asks for them.
+  // The vectors that ModelRunner::Decide reads. Only the engine requests them.
   bool endpoints = false;
 
   // Outputs with a number for each token in scope.
@@ -70,23 +71,24 @@ struct OutputSelection : OutputOptions {
   bool values = false;       // a one-label head at every token
   bool token_ranks = false;  // 1 = the most likely token of the distribution
 
-  // Returns true if any of them reads the distribution that a token came from.
+  // Returns true if a selected output reads the distribution that predicts a token.
   bool distributions() const;
 };
 
-// Values read from the distributions of scored tokens. A list that was not asked for is empty.
+// Values read from the distributions of scored tokens. A list that was not requested is empty.
 struct TokenOutputs {
   TokenEntries entries;
-  std::vector<float> logprobs;      // [entries] of the token itself
-  std::vector<float> entropy;       // [entries] in nats
-  std::vector<float> min_logit;     // [entries] raw
-  std::vector<float> max_logit;     // [entries] raw
-  std::vector<int32_t> top_ids;     // [entries, top_logprobs], best first; ties to the lower id
+  std::vector<float> logprobs;      // [entries], log-probability of the token itself
+  std::vector<float> entropy;       // [entries], in nats
+  std::vector<float> min_logit;     // [entries], raw logit
+  std::vector<float> max_logit;     // [entries], raw logit
+  std::vector<int32_t> top_ids;     // [entries, top_logprobs], best first; the lower id wins a tie
   std::vector<float> top_logprobs;  // [entries, top_logprobs]
-  std::vector<int32_t> ranks;       // [entries] of the token itself, from 1; ties to the lower id
+  // [entries], rank of the token itself, from 1; the lower id wins a tie
+  std::vector<int32_t> ranks;
 };
 
-// The value of each token in scope, the path's first token included.
+// The value of each token in scope, including the path's first token.
 struct ValueOutputs {
   TokenEntries entries;
   std::vector<float> values;  // [entries]
@@ -94,8 +96,8 @@ struct ValueOutputs {
 
 // The part of a model that an output needs.
 enum class OutputHead {
-  kNone,           // nothing but the decoder
-  kScoring,        // a head that gives each candidate one score or several
+  kNone,           // the decoder alone
+  kScoring,        // a head that gives each candidate one or more scores
   kOneScore,       // a head that gives each candidate one score
   kLanguageModel,  // a distribution over the vocabulary at each token
   kValue,          // a head that gives each token one number
@@ -110,14 +112,14 @@ enum class OutputUnit {
 
 struct OutputSpec {
   Output output;
-  absl::string_view name;  // of its field in canopy.v1.Outputs
+  absl::string_view name;  // the name of its field in canopy.v1.Outputs
   OutputHead head;
   OutputUnit unit;
-  // The output that the engine computes for it: itself, or the one that it is made from.
+  // The output that the engine computes for this one: itself, or the output that it derives from.
   Output computed;
-  // The member of OutputSelection that asks for the output. `flag` is for an output with one number
-  // in each entry of a list, `count` for one whose caller says how many. Both are null if the
-  // engine makes the output from another one.
+  // The member of OutputSelection that requests this output. `flag` is set for an output with one
+  // number per entry of a list; `count` is set for an output whose caller chooses how many. Both
+  // are null if the engine derives this output from another one.
   bool OutputSelection::*flag;
   int32_t OutputSelection::*count;
 };
@@ -145,8 +147,7 @@ inline constexpr std::array<OutputSpec, kNumOutputs> kOutputs = {{
 
 constexpr const OutputSpec& SpecOf(Output output) { return kOutputs[static_cast<size_t>(output)]; }
 
-// Returns how much of an output is asked for: 0 = nothing, else how many numbers each entry of its
-// lists has.
+// Returns 0 if the output is not requested, else the number of values per entry of its lists.
 constexpr int32_t AmountOf(const OutputSelection& selection, Output output) {
   const OutputSpec& spec = SpecOf(output);
   return spec.flag != nullptr    ? static_cast<int32_t>(selection.*spec.flag)
@@ -154,7 +155,7 @@ constexpr int32_t AmountOf(const OutputSelection& selection, Output output) {
                                  : 0;
 }
 
-// Asks for an output that the engine computes. A flag is set if `amount` is not 0.
+// Requests an output that the engine computes. If it has a flag, sets the flag to `amount` != 0.
 constexpr void Ask(Output output, int32_t amount, OutputSelection* selection) {
   const OutputSpec& spec = SpecOf(output);
   if (spec.flag != nullptr) {
@@ -164,7 +165,7 @@ constexpr void Ask(Output output, int32_t amount, OutputSelection* selection) {
   }
 }
 
-// The outputs that `selection` asks for.
+// Returns the outputs that `selection` requests.
 constexpr OutputSet AskedOutputs(const OutputSelection& selection) {
   OutputSet asked = 0;
   for (const OutputSpec& spec : kOutputs) {
@@ -183,23 +184,23 @@ inline bool OutputSelection::distributions() const {
   return any;
 }
 
-// The computed number that an entry of a list holds.
+// The source of the number that an entry of a list holds.
 enum class ListSource {
-  kTarget,        // that of the token in its distribution
-  kDistribution,  // that of the distribution
-  kToken,         // that of the token's own hidden state
+  kTarget,        // the entry's token in its distribution
+  kDistribution,  // the distribution as a whole
+  kToken,         // the token's own hidden state
 };
 
-// A list with an equal number of elements for each token. `Owner` is TokenOutputs or ValueOutputs,
-// whose entries it has.
+// A list with an equal number of elements for each token. `Owner` is TokenOutputs or ValueOutputs;
+// the list has the entries of its owner.
 template <typename Owner, typename T>
 struct ListSpec {
   using Element = T;
   static constexpr bool kOfDistributions = std::is_same_v<Owner, TokenOutputs>;
 
   Output output;
-  const char* name;         // of the list, in messages about a faulty runner
-  absl::string_view field;  // of CandidateResult; empty = encoded by code of its own
+  const char* name;         // the list's name in messages about a faulty runner
+  absl::string_view field;  // the field of CandidateResult; empty = has its own encoding code
   ListSource source;
   std::vector<T> Owner::*list;
 
@@ -250,7 +251,7 @@ constexpr void ForEachList(Visit visit) {
   std::apply([&visit](const auto&... spec) { (visit(spec), ...); }, kLists);
 }
 
-// Calls visit(spec) for the lists of TokenOutputs alone.
+// Calls visit(spec) for the lists of TokenOutputs only.
 template <typename Visit>
 constexpr void ForEachDistributionList(Visit visit) {
   ForEachList([&visit](const auto& spec) {
@@ -267,17 +268,17 @@ constexpr size_t CountDistributionLists() {
 }
 inline constexpr size_t kNumDistributionLists = CountDistributionLists();
 
-// The value in the entries of a path that lacks the output.
+// The value of the entries of a path that lacks the output.
 template <typename T>
 inline constexpr T kUnscored = -1;
 template <>
 inline constexpr float kUnscored<float> = std::numeric_limits<float>::quiet_NaN();
 
-// Returns false for a number that makes its path lack the output.
+// Returns false if the number marks a path that lacks the output.
 inline bool IsScored(float number) { return std::isfinite(number); }
 inline bool IsScored(int32_t number) { return number != kUnscored<int32_t>; }
 
-// Returns the bytes that one entry takes in all lists of a per-token output.
+// Returns the bytes of one entry summed over all lists of a per-token output.
 constexpr int64_t ListBytes(const OutputSelection& selection, Output output) {
   int64_t bytes = 0;
   ForEachList([&](const auto& spec) {
@@ -300,7 +301,7 @@ constexpr bool RowsAreInOrder() {
   return true;
 }
 
-// Every per-token output has a list, and every list a per-token output.
+// Returns true if exactly the per-token outputs have lists.
 constexpr bool ListsFitOutputs() {
   OutputSet listed = 0;
   ForEachList([&listed](const auto& spec) { listed |= BitOf(spec.output); });

@@ -34,7 +34,7 @@ absl::Status CheckShapes(const PaddedPaths& padded) {
                    padded.max_candidates);
 }
 
-// The row must be tokens up to its end position and padding after it.
+// Checks that the row has tokens up to its end position and padding after it.
 absl::Status CheckRow(const PaddedPaths& padded, int32_t row) {
   const int32_t end = padded.candidate_end[row];
   if (end < 0 || end >= padded.length) {
@@ -54,7 +54,7 @@ absl::Status CheckRow(const PaddedPaths& padded, int32_t row) {
   return absl::OkStatus();
 }
 
-// Which row stands in each slot of [num_questions, max_candidates].
+// Returns the row in each slot of [num_questions, max_candidates].
 absl::StatusOr<std::vector<int32_t>> SlotRows(const PaddedPaths& padded) {
   std::vector<int32_t> slot_row(padded.candidate_mask.size(), kEmptySlot);
   for (int32_t row = 0; row < padded.num_paths; ++row) {

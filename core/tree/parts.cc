@@ -11,11 +11,12 @@
 namespace canopy {
 namespace {
 
-// A segmented part indexes at most twice its paths x longest path: every chain ends in a path or a
-// branch, and reads no more keys than the longest path has. This keeps the arrays within 256 MiB.
+// The indices of a segmented part number at most twice its paths x longest path: each chain ends at
+// a path's end or a branch, and reads at most as many keys as the longest path has tokens. This
+// limit keeps the arrays within 256 MiB.
 constexpr int64_t kMaxSegmentedPathTokens = int64_t{1} << 25;
 
-// What questions or paths take in a forward.
+// The size of some questions or paths in a forward.
 struct Footprint {
   int64_t paths = 0;
   int64_t longest_path = 0;
@@ -35,10 +36,10 @@ class PartCutter {
       : batch_(batch),
         trie_(route.backend == Backend::kPath ? nullptr : trie),
         route_(route),
-        // Slots are int32 indices.
+        // Slots are int32 indices, so there are at most 2^31 - 1 of them.
         max_slots_(std::min<int64_t>(max_batch_tokens, std::numeric_limits<int32_t>::max())) {}
 
-  // All questions together, whatever the layout.
+  // Puts all questions into one part, whatever the layout.
   std::optional<PartList> OneRow(int64_t columns) && {
     Footprint all;
     for (int32_t question = 0; question < batch_.num_questions(); ++question) {
@@ -120,7 +121,7 @@ class PartCutter {
     }
   }
 
-  // Ends the part that began where the last one ended, unless it is empty.
+  // Ends the part that began where the last part ended, unless it has no paths.
   void ClosePart(int32_t end_question, bool whole_questions, const Footprint& footprint) {
     const int32_t first_path = list_.parts.empty() ? 0 : list_.parts.back().end_path;
     const auto end_path = static_cast<int32_t>(list_.paths.size());
@@ -174,14 +175,14 @@ class PartCutter {
       return trie_ == nullptr ? batch_.suffixes[a].size > batch_.suffixes[b].size
                               : trie_->path_endpoint[a] < trie_->path_endpoint[b];
     };
-    // Paths mostly come in this order, and a stable sort does not notice.
+    // Paths usually come in this order already, and a stable sort takes its full time even then.
     if (!std::is_sorted(order.begin(), order.end(), before)) {
       std::stable_sort(order.begin(), order.end(), before);
     }
     return order;
   }
 
-  // Nodes of a path that the path before it in cutting order has not.
+  // Returns the number of nodes of a path that the path before it in cutting order does not have.
   int64_t NodesBesides(int32_t path, int32_t last_path) const {
     if (trie_ == nullptr) {
       return 0;

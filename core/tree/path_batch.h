@@ -1,8 +1,8 @@
-// The input of everything: the token paths of a batch of questions, each token stored as it was
-// sent.
+// The input of planning: the token paths of a batch of questions. Tokens are stored as the client
+// sent them, without expanding prefixes.
 //
-// A question has a prefix and one suffix a candidate; a candidate's path is prefix + suffix.
-// Prefixes are stored once and never copied in front of their suffixes.
+// A question has a prefix, and one suffix for each candidate. A candidate's path is prefix +
+// suffix. Prefixes are stored once and never copied in front of their suffixes.
 //
 //   question 0: prefix [7 8], suffixes [1], [2 3]      tokens         7 8 1 2 3 9
 //   question 1: prefix [],    suffixes [9]             prefixes       {0,2} {5,0}
@@ -20,7 +20,7 @@
 
 namespace canopy {
 
-// A run inside PathBatch::tokens.
+// A range of PathBatch::tokens.
 struct TokenSpan {
   int64_t begin = 0;
   int32_t size = 0;
@@ -30,7 +30,7 @@ struct TokenSpan {
 struct PathBatch {
   std::vector<int32_t> tokens;
   std::vector<TokenSpan> prefixes;        // [questions]
-  std::vector<TokenSpan> suffixes;        // [paths], those of one question together
+  std::vector<TokenSpan> suffixes;        // [paths], grouped by question
   std::vector<int32_t> question_offsets;  // [questions + 1], into suffixes; starts with 0
 
   int32_t num_questions() const { return static_cast<int32_t>(prefixes.size()); }
@@ -40,12 +40,12 @@ struct PathBatch {
     return absl::MakeConstSpan(tokens).subspan(static_cast<size_t>(span.begin),
                                                static_cast<size_t>(span.size));
   }
-  // Length in tokens of path `path`, which belongs to question `question`.
+  // Returns the length in tokens of path `path`, which belongs to question `question`.
   int64_t PathLength(int32_t question, int32_t path) const {
     return int64_t{prefixes[question].size} + suffixes[path].size;
   }
 
-  // Length in tokens of the longest path; 0 without paths.
+  // Returns the length in tokens of the longest path, or 0 if there are no paths.
   int64_t LongestPath() const;
 
   // Appends a question with its paths. Copies the tokens.
@@ -53,17 +53,17 @@ struct PathBatch {
                    absl::Span<const std::vector<int32_t>> candidate_suffixes);
 };
 
-// INVALID_ARGUMENT, naming the place, for a batch without questions, a question without paths, an
-// empty path, a span outside `tokens`, or offsets that do not cover `suffixes` in order.
+// Returns INVALID_ARGUMENT, naming the field, for a batch without questions, a question without
+// paths, an empty path, a span outside `tokens`, or offsets that do not cover `suffixes` in order.
 absl::Status ValidatePathBatch(const PathBatch& batch);
 
-// The arrays of a padded path batch, as training code holds them. Host, row-major.
+// The arrays of a right-padded path batch, as training code has them. Host, row-major.
 struct PaddedPaths {
   absl::Span<const int32_t> input_ids;        // [num_paths, length]
   absl::Span<const uint8_t> attention_mask;   // [num_paths, length], 1 = a token, right padded
   absl::Span<const int32_t> candidate_end;    // [num_paths], index of the path's last token
   absl::Span<const int32_t> question_index;   // [num_paths], in 0 .. num_questions - 1
-  absl::Span<const int32_t> candidate_index;  // [num_paths], slot in its question
+  absl::Span<const int32_t> candidate_index;  // [num_paths], the path's slot in its question
   absl::Span<const uint8_t> candidate_mask;   // [num_questions, max_candidates], 1 = a slot in use
   int32_t num_paths = 0;
   int32_t length = 0;
@@ -71,14 +71,15 @@ struct PaddedPaths {
   int32_t max_candidates = 0;
 };
 
-// A padded batch in our form, and where each of its paths goes in [num_questions, max_candidates].
+// A padded batch as a PathBatch, and the slot of each path in [num_questions, max_candidates].
 struct PaddedImport {
   PathBatch batch;                 // paths by question, then by slot
   std::vector<int32_t> path_slot;  // [paths], question * max_candidates + candidate slot
 };
 
-// INVALID_ARGUMENT, naming the row, when a row is not right padded, an end position is not its last
-// token, an index is out of range, a slot is taken twice, or the mask disagrees with the slots.
+// Returns INVALID_ARGUMENT, naming the row, if a row is not right padded, an end position is not
+// its last token, an index is out of range, a slot is taken twice, or the mask disagrees with the
+// slots.
 absl::StatusOr<PaddedImport> ImportPaddedPaths(const PaddedPaths& padded);
 
 }  // namespace canopy

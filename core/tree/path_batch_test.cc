@@ -78,8 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "questions[0].candidates[0].tokens: span"}),
     [](const auto& info) { return info.param.name; });
 
-// Two questions, three paths, rows in no order: 5 6 | 1 2 3 | 4, and the middle slot of question 1
-// is empty.
+// Two questions with three paths, in mixed row order: 5 6 | 1 2 3 | 4. The middle slot of question
+// 1 is empty.
 struct PaddedArrays {
   std::vector<int32_t> input_ids = {5, 6, 0, 1, 2, 3, 4, 0, 0};
   std::vector<uint8_t> attention_mask = {1, 1, 0, 1, 1, 1, 1, 0, 0};

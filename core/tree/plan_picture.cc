@@ -21,7 +21,7 @@ constexpr int kMarkRadius = 4;
 constexpr int kMinLaneWidth = 320;
 constexpr int kMaxListedCandidates = 4;
 
-// Where a run is drawn. Rows count from the top of the picture.
+// The position of a drawn run. Rows count from the top of the picture.
 struct Place {
   int left = 0;
   int right = 0;
@@ -29,7 +29,8 @@ struct Place {
   bool has_child = false;
 };
 
-// For text and attributes alike. Drops what XML cannot hold at all.
+// Escapes a string for text and attributes. Replaces characters that XML cannot represent by
+// spaces.
 std::string Escape(absl::string_view text) {
   std::string printable;
   for (const char c : text) {
@@ -110,14 +111,14 @@ class ForestPainter {
   static int Top(int row) { return kMargin + row * kRowHeight; }
   static int Middle(int row) { return Top(row) + kRowHeight / 2; }
 
-  // `text` is escaped.
+  // Precondition: `text` is escaped.
   void DrawText(int x, int row, absl::string_view style, absl::string_view text) {
     absl::StrAppend(&body_, "<text class=\"", style, "\" x=\"", x, "\" y=\"", Middle(row) + 4,
                     "\">", text, "</text>\n");
     Widen(x + TextWidth(text));
   }
 
-  // Sets where the run ends.
+  // Draws a run and sets its right edge in `place`.
   void DrawRun(const TrieRun& run, Place& place, const Place* parent) {
     const std::string size = absl::StrCat(run.size);
     place.right = place.left + TextWidth(size);
@@ -153,7 +154,7 @@ class ForestPainter {
 }  // namespace
 
 std::vector<TrieRun> QuestionRuns(const PathBatch& batch, const Trie& trie, int32_t question) {
-  // (endpoint, candidate) in depth-first order.
+  // The (endpoint, candidate) pairs in depth-first order.
   std::vector<std::pair<int32_t, int32_t>> ends;
   const int32_t first_path = batch.question_offsets[question];
   for (int32_t path = first_path; path < batch.question_offsets[question + 1]; ++path) {
@@ -172,7 +173,7 @@ std::vector<TrieRun> QuestionRuns(const PathBatch& batch, const Trie& trie, int3
     run.parent = parent < 0 ? -1 : node_to_run[parent - first_node];
     run.start_depth = trie.depth[node];
     run.first_node = node;
-    // One exit: one chain. It is split after the next endpoint.
+    // Nodes with the same exit form one chain. The chain is split after the next endpoint.
     const int32_t stop = end == ends.end() ? end_node : end->first + 1;
     const int32_t exit = trie.exit[node];
     while (node < stop && trie.exit[node] == exit) {

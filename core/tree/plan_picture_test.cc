@@ -33,13 +33,13 @@ int CountOf(const std::string& text, const std::string& word) {
   return count;
 }
 
-// A name such as a tag's, from `at` on.
+// Returns the name of a tag or an attribute that begins at `at`.
 std::string NameAt(const std::string& text, size_t at) {
   return text.substr(at, text.find_first_of(" />", at) - at);
 }
 
-// Well formed as far as we write XML: tags nest, attributes stand in double quotes, & begins an
-// entity, no control characters.
+// Checks the subset of XML that pictures use: tags nest, attributes have double quotes, & begins an
+// entity, and there are no control characters.
 bool WellFormed(const std::string& xml) {
   std::vector<std::string> open;
   for (size_t at = 0; at < xml.size(); ++at) {
@@ -102,7 +102,7 @@ TEST(QuestionRuns, SplitAtBranchesAndEndpoints) {
   EXPECT_THAT(runs[3].candidates, ElementsAre(4));
 }
 
-// The tokens from the root to the end of a run.
+// Returns the tokens from the root to the end of a run.
 Path RunPath(const Trie& trie, const std::vector<TrieRun>& runs, int32_t run) {
   Path path;
   for (; run >= 0; run = runs[run].parent) {
@@ -138,7 +138,7 @@ TEST(QuestionRuns, SpellOutTheirCandidatesInRandomBatches) {
         }
       }
       for (size_t run = 0; run < runs.size(); ++run) {
-        // Otherwise the run and its only child would be one.
+        // A run with a single child ends at an endpoint; otherwise both would be one run.
         EXPECT_TRUE(num_children[run] != 1 || !runs[run].candidates.empty());
       }
       EXPECT_EQ(num_candidates, paths.size());

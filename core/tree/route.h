@@ -1,4 +1,4 @@
-// The words of routing: backends, layouts, reasons, counts, and what a caller may ask for.
+// The vocabulary of routing: backends, layouts, reasons, counts and a caller's options.
 #ifndef CORE_TREE_ROUTE_H_
 #define CORE_TREE_ROUTE_H_
 
@@ -14,7 +14,8 @@
 
 namespace canopy {
 
-// Who picks the backend of Backend::kAuto: fixed rules on counts, or the least forecast cost.
+// Decides the backend of a request with Backend::kAuto: fixed rules on counts, or the lowest
+// forecast cost.
 enum class Policy { kReference, kMeasured };
 enum class Backend { kAuto, kDense, kSegmented, kPath, kFused };
 enum class Packing { kAuto, kPadded };
@@ -32,7 +33,7 @@ enum class Reason {
   kNonFiniteRerun,
 };
 
-// The names of the values, as they stand in answers, flags, metrics and logs.
+// The names of the values in answers, flags, metrics and logs.
 inline constexpr NamedValue<Policy> kPolicies[] = {
     {Policy::kReference, "reference"},
     {Policy::kMeasured, "measured"},
@@ -53,7 +54,7 @@ inline constexpr NamedValue<Layout> kLayouts[] = {
 struct ReasonRow {
   Reason value;
   absl::string_view name;
-  bool is_fallback;  // something went otherwise than the rules or the caller chose
+  bool is_fallback;  // true if the route differs from what the rules or the caller chose
 };
 inline constexpr ReasonRow kReasons[] = {
     {Reason::kNone, "", false},
@@ -78,65 +79,65 @@ constexpr absl::string_view BackendName(Backend backend) { return NameOf(kBacken
 constexpr absl::string_view LayoutName(Layout layout) { return NameOf(kLayouts, layout); }
 constexpr absl::string_view ReasonName(Reason reason) { return NameOf(kReasons, reason); }
 
-// The backends that a forward may run on, in the order in which they are measured and compared:
-// the reference first, so that a tie goes to it.
+// The backends that a forward may run on, in the order in which they are measured and compared. The
+// path backend is first, so that it wins a tie.
 inline constexpr Backend kForwardBackends[] = {Backend::kPath, Backend::kDense, Backend::kSegmented,
                                                Backend::kFused};
 static_assert(std::size(kForwardBackends) + 1 == std::size(kBackends), "all but kAuto");
 
-// What a model and its device allow beside the path backend.
+// The backends that a model and its device support in addition to the path backend.
 struct BackendSupport {
   bool trees = true;   // every layer is full attention
   bool fused = false;  // kernels for the model and device
 };
 
-// Returns whether forwards may run on `backend`, which is not kAuto.
+// Returns true if forwards may run on `backend`. Precondition: `backend` is not kAuto.
 bool CanRun(Backend backend, BackendSupport support);
 // Returns kForwardBackends without those that cannot run.
 std::vector<Backend> RunnableBackends(BackendSupport support);
-// Returns the names of RunnableBackends as errors list them, the reference last, such as
-// "dense, segmented, path". `name` makes the name of a backend.
+// Returns the names of RunnableBackends for error messages, with path last, such as "dense,
+// segmented, path". `name` returns the name of a backend.
 std::string ListBackends(BackendSupport support, absl::FunctionRef<std::string(Backend)> name);
 std::string ListBackends(BackendSupport support);
 
-// Batches below this many path tokens are not worth a trie.
+// A batch with fewer path tokens is not worth a trie.
 inline constexpr int64_t kSmallBatchPathTokens = 1024;
 inline constexpr int64_t kDefaultMaxMaskBytes = int64_t{64} << 20;
 
 struct RouteCosts;  // core/tree/route_costs.h
 
-// What a caller asks for and what the rules need to know of the model.
+// The options of a caller, and the properties of the model that the rules read.
 struct RouteOptions {
   Policy policy = Policy::kReference;
   Backend backend = Backend::kAuto;
   Packing packing = Packing::kAuto;
-  int64_t max_mask_bytes = kDefaultMaxMaskBytes;  // < 0 is an error; 0 = never a tree backend.
+  int64_t max_mask_bytes = kDefaultMaxMaskBytes;  // < 0 is an error; 0 = never a tree backend
   int32_t hidden_size = 0;
-  // False where a layer is not full attention: AUTO then gives path with kUnsupportedLayers.
+  // False if a layer is not full attention: AUTO then chooses path with kUnsupportedLayers.
   bool tree_supported = true;
-  // Whether kFused runs on this model and device; asking for it is refused otherwise.
+  // True if kFused runs on this model and device. Otherwise a request for kFused is refused.
   bool fused_supported = false;
-  // Whether questions that begin alike share those tokens, on kFused and, where kFused does not
-  // run, on what kMeasured picks.
+  // True if questions that begin with the same tokens may share them: on kFused and, if kFused is
+  // not supported, on the backend that kMeasured chooses.
   bool share_questions = true;
-  // Under kMeasured, AUTO takes several forwards only where no backend does with one.
+  // If true, AUTO under kMeasured uses several forwards only if no backend can use a single one.
   bool one_forward = false;
-  // What backends cost on this model and device; null = not measured, which kMeasured is refused
-  // for. Immutable.
+  // The costs of backends on this model and device. Null = not measured; kMeasured is then refused.
+  // Immutable.
   std::shared_ptr<const RouteCosts> costs;
 };
 
-// What a plan would compute, padding included. All int64: forests are counted before they are
-// built.
+// The work of a plan, padding included. The counts are int64 because forests are counted before
+// their size is checked.
 struct PlanCounts {
   int64_t path_tokens = 0;   // paths x longest path
   int64_t input_tokens = 0;  // sum of path lengths
-  // Zero where no trie was built:
+  // These counts are zero if no trie was built.
   int64_t unique_tokens = 0;  // trie nodes
   int64_t forest_tokens = 0;  // layout rows x columns
   int64_t mask_bytes = 0;     // layout rows x columns^2 x 4
   int64_t visible_pairs = 0;  // sum over nodes of depth + 1
-  // Zero where no segments were built:
+  // These counts are zero if no segments were built.
   int64_t segment_groups = 0;
   int64_t packed_queries = 0;   // sum over groups of rows x query length
   int64_t attention_pairs = 0;  // query-key pairs of all groups, padded queries included

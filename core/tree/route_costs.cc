@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kNumFeatures = 4;
 using Features = std::array<double, kNumFeatures>;
 
-// Where samples leave a choice, the first explains them best at other sizes.
+// Features are ordered so that, when samples fit several of them equally well, the first one
+// predicts other sizes best.
 Features FeaturesOf(const RouteLoad& load) {
   return {static_cast<double>(load.tokens), static_cast<double>(load.forwards),
           static_cast<double>(load.pairs), static_cast<double>(load.groups)};
@@ -27,13 +28,14 @@ double Dot(const Features& a, const Features& b) {
   return sum;
 }
 
-// Rows of a linear system whose right-hand sides are all 1: features over the measured time.
+// The rows of a linear system: features divided by the measured time. All right-hand sides are 1.
 using Rows = std::vector<Features>;
 
-// The least-squares solution that uses the features in `used` only; nothing where they are not
-// independent.
+// Returns the least-squares solution that uses only the features in `used`, or nullopt if these
+// features are linearly dependent.
 std::optional<Features> Solve(const Rows& rows, const std::vector<size_t>& used) {
-  // Normal equations, each feature scaled to unit norm, with the right-hand side as last column.
+  // These are the normal equations, with each feature scaled to unit norm and the right-hand side
+  // as the last column.
   const size_t size = used.size();
   std::vector<std::vector<double>> matrix(size, std::vector<double>(size + 1));
   std::vector<double> norm(size);
@@ -57,7 +59,7 @@ std::optional<Features> Solve(const Rows& rows, const std::vector<size_t>& used)
   }
   constexpr double kLeastPivot = 1e-9;
   for (size_t pivot = 0; pivot < size; ++pivot) {
-    // Positive definite: no rows need to change places.
+    // The matrix is positive definite, so no row swaps are needed.
     if (matrix[pivot][pivot] < kLeastPivot) {
       return std::nullopt;
     }
@@ -107,8 +109,9 @@ BackendCost FitCost(absl::Span<const CostSample> samples) {
     }
     rows.push_back(row);
   }
-  // The least non-negative error is the least error of some set of features: with four of them, all
-  // sets are tried, small ones first, so that a larger one must really be better.
+  // The best non-negative solution is the least-squares solution over some subset of the features.
+  // There are only four features, so all subsets are tried, small ones first. A larger subset must
+  // be clearly better to replace a smaller one.
   constexpr double kClearlyBetter = 1 - 1e-6;
   Features best = {};
   double best_error = std::numeric_limits<double>::infinity();

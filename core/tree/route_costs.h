@@ -1,4 +1,4 @@
-// What forwards cost, forecast from their sizes. The coefficients are measured on a device
+// Forecasts of the time of forwards from their sizes. The coefficients are measured on a device
 // (core/runtime/route_measure); everything here is a pure function of numbers.
 #ifndef CORE_TREE_ROUTE_COSTS_H_
 #define CORE_TREE_ROUTE_COSTS_H_
@@ -11,15 +11,15 @@
 
 namespace canopy {
 
-// What a request makes one backend run, over all its forwards.
+// The work of a request on one backend, summed over all its forwards.
 struct RouteLoad {
   int64_t forwards = 0;
-  int64_t groups = 0;  // attention calls a layer beyond one a forward: those of segment groups
+  int64_t groups = 0;  // attention calls per layer beyond one per forward, for segment groups
   int64_t tokens = 0;  // slots, padding included
   int64_t pairs = 0;   // query-key pairs that attention computes, masked ones included
 };
 
-// One backend on one device and model. None is negative.
+// The cost coefficients of one backend on one device and model. None is negative.
 struct BackendCost {
   double forward_ms = 0;
   double group_ms = 0;
@@ -27,13 +27,13 @@ struct BackendCost {
   double pair_ms = 0;
 };
 
-// Of the backends that were measured.
+// The costs of all measured backends.
 struct RouteCosts {
   std::map<Backend, BackendCost> backends;
 };
 
-// Planning, upload, forward and one copy down; what heads over many tokens cost is left out, since
-// it is the same on every forest.
+// Returns the forecast time of planning, upload, forwards and one copy to the host. The cost of
+// heads over many tokens is left out, because it is the same for every backend.
 double ForecastMs(const BackendCost& cost, const RouteLoad& load);
 
 struct CostSample {
@@ -41,8 +41,9 @@ struct CostSample {
   double ms = 0;  // > 0
 };
 
-// The cost with the least sum of squared relative errors over the samples. Coefficients that the
-// samples do not tell apart are zero but for one of them. No samples: all zero.
+// Returns the cost with the least sum of squared relative errors over the samples. If the samples
+// cannot distinguish several coefficients, all but one of them are zero. Returns all zeros if there
+// are no samples.
 BackendCost FitCost(absl::Span<const CostSample> samples);
 
 }  // namespace canopy

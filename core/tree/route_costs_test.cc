@@ -10,7 +10,7 @@
 namespace canopy {
 namespace {
 
-// Of the shapes that are measured: few and many tokens, long and short paths, no and several
+// Loads like those that are measured: few and many tokens, long and short paths, zero or several
 // groups.
 const std::vector<RouteLoad> kLoads = {{1, 0, 48, 1'152},         {1, 0, 464, 53'824},
                                        {1, 2, 512, 32'768},       {1, 2, 2'304, 331'776},
@@ -43,7 +43,7 @@ TEST(FitCostTest, FindsTheCostsThatMadeTheSamples) {
   }
 }
 
-// Least squares alone would make a time negative where measurements err.
+// Plain least squares would make a coefficient negative if measurements are noisy.
 TEST(FitCostTest, IsNeverNegativeAndStaysNearNoisySamples) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> noise(0.8, 1.25);

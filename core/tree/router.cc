@@ -86,7 +86,8 @@ std::optional<Route> RouteWithoutSegments(const RouteOptions& options, const Pla
   return std::nullopt;
 }
 
-// AUTO below kSmallBatchPathTokens never comes here: RouteWithoutTrie has taken it.
+// AUTO below kSmallBatchPathTokens never reaches this function, because RouteWithoutTrie decides
+// it.
 Route RouteWithSegments(const RouteOptions& options, const PlanCounts& counts) {
   const bool mask_fits = counts.mask_bytes <= options.max_mask_bytes;
   if (!mask_fits && !counts.segment_suitable) {

@@ -1,6 +1,7 @@
-// The reference policy: which backend runs a batch, from its counts alone. Pure functions, in the
-// order in which the counts become known, so that nothing is built that the rules can do without.
-// The measured policy differs in what AUTO gives (core/tree/measured_route.h).
+// The reference policy, which chooses the backend of a batch from its counts alone. It consists of
+// pure functions, to be called in the order in which the counts become known, so that a planner
+// builds only what the rules need. The measured policy replaces the choice for AUTO
+// (core/tree/measured_route.h).
 #ifndef CORE_TREE_ROUTER_H_
 #define CORE_TREE_ROUTER_H_
 
@@ -11,28 +12,29 @@
 
 namespace canopy {
 
-// INVALID_ARGUMENT for a negative mask budget or an unknown backend or packing;
-// FAILED_PRECONDITION for Backend::kFused where it does not run, a tree backend asked for on
-// unsupported layers, or the measured policy without costs.
+// Returns INVALID_ARGUMENT for a negative mask budget or an unknown backend or packing. Returns
+// FAILED_PRECONDITION for an unsupported Backend::kFused, for a named tree backend on unsupported
+// layers, and for the measured policy without costs.
 absl::Status ValidateRouteOptions(const RouteOptions& options);
 
-// Whether forecast costs, not these rules, choose among the backends that need a trie.
+// Returns true if forecast costs, not these rules, choose among the backends that need a trie.
 bool IsRoutedByCost(const RouteOptions& options);
 
-// The functions below want valid options, and leave Route::layout to the caller.
+// The functions below require valid options and do not set Route::layout.
 
-// Needs path_tokens only. Nothing when a trie must be built.
+// Needs path_tokens only. Returns nullopt if a trie must be built to decide.
 std::optional<Route> RouteWithoutTrie(const RouteOptions& options, const PlanCounts& counts);
 
-// Needs the trie's counts. Nothing when its segments must be counted.
+// Needs the trie's counts. Returns nullopt if segments must be counted to decide.
 std::optional<Route> RouteWithoutSegments(const RouteOptions& options, const PlanCounts& counts);
 
 // Needs all counts.
 Route RouteWithSegments(const RouteOptions& options, const PlanCounts& counts);
 
-// At most this many groups of chains are worth one attention call each ...
+// Segmented attention is suitable for at most this many groups of chains, one attention call each.
 inline constexpr int64_t kMaxSuitableSegmentGroups = 4;
-// ... and AUTO prefers them to a mask that fits up to here, for models at least this wide.
+// AUTO prefers segmented to a mask that fits the budget for at most this many groups, if the model
+// is at least this wide.
 inline constexpr int64_t kMaxPreferredSegmentGroups = 2;
 inline constexpr int32_t kMinSegmentedHiddenSize = 128;
 

@@ -1,4 +1,4 @@
-// The reference policy at each of its boundaries, and exhaustively against its definition.
+// Tests the reference policy at each of its boundaries, and exhaustively against its definition.
 #include "core/tree/router.h"
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kBudget = 1 << 20;
 
-// Runs the three stages as a planner does.
+// Runs the three stages of routing as a planner does.
 Route Decide(const RouteOptions& options, const PlanCounts& counts) {
   if (const auto route = RouteWithoutTrie(options, counts)) {
     return *route;
@@ -31,7 +31,7 @@ RouteOptions Options(Backend backend) {
   return options;
 }
 
-// A batch that AUTO sends to dense: three groups, a mask that fits.
+// Returns the counts of a batch that AUTO sends to dense: three groups, and a mask that fits.
 PlanCounts DenseCounts() {
   PlanCounts counts;
   counts.path_tokens = kSmallBatchPathTokens;
@@ -200,7 +200,7 @@ TEST(Router, RefusesNegativeBudgetAndUnknownValues) {
   EXPECT_EQ(ValidateRouteOptions(options).code(), absl::StatusCode::kInvalidArgument);
 }
 
-// The definition, step by step: planning gives a path with its reason, or goes on to routing.
+// Defines the policy step by step: each step either returns a route with its reason or continues.
 Route Definition(const RouteOptions& options, const PlanCounts& counts) {
   const bool automatic = options.backend == Backend::kAuto;
   const int64_t budget = options.max_mask_bytes;

@@ -21,7 +21,7 @@ std::vector<int64_t> CountRowShares(const TreePlan& plan, absl::Span<const int32
       if (row_owner[row] == kNoSlot) {
         row_owner[row] = static_cast<int32_t>(owner);
       }
-      // What is above a slot that has an owner has one too.
+      // If a slot has an owner, all its ancestors have one too.
       for (int32_t slot = plan.endpoints[path]; slot != kNoSlot && owned[slot] == 0;
            slot = parents[slot]) {
         owned[slot] = 1;

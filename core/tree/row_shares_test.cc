@@ -42,7 +42,7 @@ TEST(RowShares, PaddingCountsForTheFirstInItsRow) {
   EXPECT_THAT(CountRowShares(PlanOf(batch, Backend::kPath), {0, 1, 2}), ElementsAre(4, 4));
 }
 
-// A slot belongs to the first owner who has a path that reads it.
+// Assigns a slot to the first owner who has a path that reads it.
 std::vector<int64_t> NaiveShares(const TreePlan& plan, const std::vector<int32_t>& offsets) {
   std::vector<int64_t> shares(offsets.size() - 1, 0);
   std::set<int32_t> taken;

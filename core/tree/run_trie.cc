@@ -6,10 +6,10 @@
 namespace canopy {
 namespace {
 
-// Up to here a walk through the siblings beats a hash table.
+// Up to this many children a walk through the siblings is faster than a hash table.
 constexpr int32_t kMaxListedChildren = 8;
 
-// Number of tokens at the start of both. Compares in blocks that the compiler turns into vectors.
+// Returns the length of the common prefix. Compares in blocks that the compiler can vectorize.
 int32_t CommonPrefix(absl::Span<const int32_t> a, absl::Span<const int32_t> b) {
   constexpr size_t kBlock = 16;
   const size_t size = std::min(a.size(), b.size());
@@ -36,7 +36,7 @@ uint64_t ChildKey(int32_t table, int32_t token) {
 }  // namespace
 
 RunTrie::RunTrie(const PathBatch& batch) : batch_(batch) {
-  // Most paths bring one run; a split brings another.
+  // Most paths add one run; a split adds another.
   runs_.reserve(static_cast<size_t>(batch.num_questions()) + batch.num_paths());
   roots_.reserve(batch.num_questions());
   next_path_.assign(batch.num_paths(), kNone);
@@ -71,7 +71,7 @@ void RunTrie::AddQuestion(int32_t question) {
   }
 }
 
-// `shared_tokens` is what the suffix has in common with the one added before it.
+// `shared_tokens` is the length of the common prefix with the suffix that was added before.
 void RunTrie::AddPath(int32_t path, int32_t shared_tokens) {
   const absl::Span<const int32_t> suffix = batch_.Tokens(batch_.suffixes[path]);
   const auto size = static_cast<int32_t>(suffix.size());
@@ -101,7 +101,7 @@ void RunTrie::AddPath(int32_t path, int32_t shared_tokens) {
   last_path = path;
 }
 
-// The upper part keeps the index, so that its parent and siblings need no change.
+// The upper part keeps the index, so that its parent and siblings remain valid.
 void RunTrie::Split(int32_t index, int32_t position) {
   const auto lower_index = static_cast<int32_t>(runs_.size());
   Run lower = runs_[index];
@@ -139,7 +139,8 @@ RunTrie::Child RunTrie::FindOrAddChild(int32_t parent, int32_t path, int32_t pos
       }
     }
   }
-  Run& child = runs_.emplace_back();  // in place: a copy would wait for the table's cache miss
+  // constructed in place, because a copy would wait for the table's cache miss
+  Run& child = runs_.emplace_back();
   child.begin = suffix.begin + position;
   child.size = suffix.size - position;
   child.end = suffix.size;
@@ -163,7 +164,7 @@ void RunTrie::AppendChild(int32_t parent, int32_t child) {
 }
 
 void RunTrie::IndexChildren(int32_t parent) {
-  children_.reserve(batch_.num_paths());  // rehashing on the way costs more
+  children_.reserve(batch_.num_paths());  // rehashing during the inserts costs more
   Run& run = runs_[parent];
   run.child_table = num_tables_++;
   for (int32_t child = run.first_child; child != kNone; child = runs_[child].next_sibling) {

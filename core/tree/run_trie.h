@@ -1,7 +1,8 @@
-// The tries of a batch while they grow: runs of tokens instead of single nodes, so that a path
-// costs about one comparison with the path before it.
+// The tries of a batch during construction. They consist of runs of tokens instead of single nodes,
+// so that adding a path costs about one comparison with the path before it.
 //
-// A run ends where paths branch or end. Each question has one root run: its prefix, maybe empty.
+// A run ends where paths branch or end. Each question has one root run: its prefix, which may be
+// empty.
 //
 //   prefix A B, suffixes C D | C E F | C      run 0  A B       children 1
 //                                             run 1  C         children 2 3, path 2 ends here
@@ -20,23 +21,25 @@
 
 namespace canopy {
 
-// Stands for "no run", "no path", "no table".
+// Means "no run", "no path" or "no table".
 inline constexpr int32_t kNone = -1;
 
 struct Run {
-  int64_t begin = 0;            // of its tokens, in PathBatch::tokens
-  int32_t size = 0;             // tokens; 0 only at a root
+  int64_t begin = 0;            // position of its tokens in PathBatch::tokens
+  int32_t size = 0;             // number of tokens; 0 only at a root
   int32_t end = 0;              // position in the suffixes after its last token; 0 at a root
-  int32_t token = 0;            // its first one, unless it is a root
+  int32_t token = 0;            // its first token; unset for a root
   int32_t first_child = kNone;  // children in the order in which paths first reached them
   int32_t last_child = kNone;
   int32_t next_sibling = kNone;
   int32_t num_children = 0;
-  int32_t child_table = kNone;  // of many children: the table that finds one by its first token
-  int32_t last_path = kNone;    // the last path that ends with this run, see next_path()
+  // id of the hash table that finds a child by its first token; kNone = list
+  int32_t child_table = kNone;
+  int32_t last_path = kNone;  // the last path that ends with this run, see next_path()
 };
 
-// Built at once from a valid batch, which must outlive it; read-only afterwards.
+// The constructor builds the tries from a valid batch, which must outlive them; read-only
+// afterwards.
 class RunTrie {
  public:
   explicit RunTrie(const PathBatch& batch);
@@ -48,9 +51,10 @@ class RunTrie {
     return static_cast<size_t>(question) + 1 < roots_.size() ? roots_[question + 1]
                                                              : static_cast<int32_t>(runs_.size());
   }
-  // The next path that ends with the same run, or kNone.
+  // Returns the next path that ends with the same run, or kNone.
   int32_t next_path(int32_t path) const { return next_path_[path]; }
-  // Tokens of all runs: the nodes that the tries will have.
+  // Returns the number of tokens of all runs, which is the number of nodes that the tries will
+  // have.
   int64_t num_nodes() const;
 
  private:
@@ -61,20 +65,20 @@ class RunTrie {
 
   void AddQuestion(int32_t question);
   void AddPath(int32_t path, int32_t shared_tokens);
-  // Cuts the run in two so that it ends before suffix position `position`, which lies inside it.
+  // Cuts the run in two at suffix position `position`, which lies inside it.
   void Split(int32_t index, int32_t position);
-  // The child of `parent` whose first token the path has at suffix position `position`. A new one
-  // holds the rest of the path.
+  // Returns the child of `parent` whose first token equals the path's token at suffix position
+  // `position`. Adds a child with the rest of the path if there is none.
   Child FindOrAddChild(int32_t parent, int32_t path, int32_t position);
   void AppendChild(int32_t parent, int32_t child);
   void IndexChildren(int32_t parent);
 
   const PathBatch& batch_;
   std::vector<Run> runs_;
-  std::vector<int32_t> roots_;                       // [questions]
-  std::vector<int32_t> next_path_;                   // [paths]
-  std::vector<int32_t> open_;                        // runs of the path added last, root first
-  absl::flat_hash_map<uint64_t, int32_t> children_;  // table and first token -> run
+  std::vector<int32_t> roots_;      // [questions]
+  std::vector<int32_t> next_path_;  // [paths]
+  std::vector<int32_t> open_;       // runs of the path that was added last, root first
+  absl::flat_hash_map<uint64_t, int32_t> children_;  // (table, first token) -> run
   int32_t num_tables_ = 0;
 };
 

@@ -8,8 +8,8 @@ namespace canopy {
 namespace {
 
 // Calls visit(first, end) for each chain of the question's nodes, in depth-first order. A node
-// belongs to the chain of the one before it exactly when both have the same exit: then that one is
-// its parent and has no other child.
+// continues the chain of the node before it exactly when both have the same exit: the previous node
+// is then its parent and has no other child.
 template <typename Visit>
 void ForEachChain(const Trie& trie, int32_t question, Visit visit) {
   const int32_t end_node = trie.question_node_offsets[question + 1];
@@ -67,7 +67,7 @@ class SegmentBuilder {
               output_offsets_[group_index] + group.rows * group.query_length);
     ++group.rows;
 
-    // Depth first, so the slots above `depth` are still those of this chain's ancestors.
+    // Nodes come depth first, so the slots above `depth` are still the ancestors of this chain.
     path_slots_.resize(depth + size);
     const auto chain = path_slots_.begin() + depth;
     std::iota(chain, path_slots_.end(), slot);
@@ -79,8 +79,9 @@ class SegmentBuilder {
   const Forest& forest_;
   SegmentPlan plan_;
   std::vector<int32_t> depth_to_group_;
-  std::vector<int32_t> output_offsets_;  // [groups], of a group's first row in the outputs
-  std::vector<int32_t> path_slots_;      // slots of the chain visited last and of its ancestors
+  // [groups], the index of a group's first row in the outputs
+  std::vector<int32_t> output_offsets_;
+  std::vector<int32_t> path_slots_;  // slots of the last visited chain and of its ancestors
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 
 constexpr int kNumRandomBatches = 2000;
 
-// Checks the groups of a forest against what its mask lets each slot read.
+// Checks the groups of a forest against the slots that the mask lets each slot read.
 void ExpectSegmentsReadWhatTheMaskShows(const Forest& forest, int32_t num_nodes) {
   const TokenGrid grid = BuildForestGrid(forest);
   const SegmentPlan plan = BuildSegments(forest);
@@ -32,7 +32,7 @@ void ExpectSegmentsReadWhatTheMaskShows(const Forest& forest, int32_t num_nodes)
       for (int32_t k = 0; k < group.query_length; ++k, ++output) {
         const int32_t slot = group.query_index[row * group.query_length + k];
         if (plan.restore_index[slot] != output) {
-          // Padding repeats the row's last slot, which was restored before.
+          // Padding repeats the row's last slot, which is restored from an earlier output.
           EXPECT_EQ(slot, keys.back());
           continue;
         }

@@ -8,7 +8,8 @@
 namespace canopy {
 namespace {
 
-// Nodes first_node .. end_node - 1 of one question that have no sibling, from the root down.
+// Returns how many nodes of one question (first_node .. end_node - 1) have no sibling, counted from
+// the root.
 int32_t StemLength(const Trie& trie, int32_t first_node, int32_t end_node) {
   int32_t node = first_node;
   while (node < end_node && trie.exit[node] == end_node - 1) {
@@ -17,7 +18,7 @@ int32_t StemLength(const Trie& trie, int32_t first_node, int32_t end_node) {
   return node - first_node;
 }
 
-// One question's nodes, and how many of them are its stem.
+// The nodes of one question, and the length of its stem.
 struct QuestionNodes {
   int32_t first_node = 0;
   int32_t end_node = 0;
@@ -56,7 +57,7 @@ class SharedForestBuilder {
   }
 
  private:
-  // How much of the stem that begins with `first_node` the question before has too.
+  // Returns the length of the common prefix of this stem and the stem of the question added before.
   int32_t SharedLength(int32_t first_node, int32_t stem) const {
     const int32_t limit = std::min(stem, static_cast<int32_t>(stem_slots_.size()));
     int32_t shared = 0;
@@ -81,7 +82,7 @@ class SharedForestBuilder {
   const Trie& trie_;
   const int32_t first_node_;
   SharedForest forest_;
-  std::vector<int32_t> stem_slots_;  // of the question added last, by depth
+  std::vector<int32_t> stem_slots_;  // slots of the stem of the question added last, by depth
 };
 
 }  // namespace

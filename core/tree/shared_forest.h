@@ -1,9 +1,9 @@
-// One flat forest of several questions: those whose tries begin alike share those nodes.
+// A flat forest of several questions, in which questions that begin with the same tokens share
+// nodes.
 //
-// A vector depends only on its own path, so answers stay as they are. A question's stem is its
-// chain from the root down to where it branches for the first time. Questions are laid out in the
-// order of their stems' tokens, whatever order they came in, so that each stands next to the one it
-// shares most with.
+// A vector depends only on its own path, so sharing does not change answers. A question's stem is
+// its chain from the root to its first branch. Questions are sorted by the tokens of their stems,
+// so that each is next to the question it shares the most tokens with.
 //
 //   question 0  S T a, S T b       grid   S T a b U c d
 //   question 1  S U c, S U d       exit   6 3 2 3 6 5 6
@@ -23,12 +23,13 @@ struct SharedForest {
   std::vector<int32_t> node_slot;  // [nodes of the questions] in trie order
 };
 
-// Of questions first_question .. end_question - 1; the first of those that are alike comes first.
-// Linear in their nodes, but for sorting the stems.
+// Builds the forest of questions first_question .. end_question - 1. Questions with equal stems
+// keep their order. Linear in the number of nodes, except for sorting the stems.
 SharedForest BuildSharedForest(const Trie& trie, int32_t first_question, int32_t end_question);
 
-// The forest of all questions of `trie` as the trie of one question: slots are its nodes, and the
-// paths are those of `trie`. Two children of a node may have the same token.
+// Returns the forest of all questions of `trie` as the trie of one question. Its nodes are the
+// slots of the forest and its paths are those of `trie`. Two children of a node may have the same
+// token.
 Trie AsTrie(const SharedForest& forest, const Trie& trie);
 
 }  // namespace canopy

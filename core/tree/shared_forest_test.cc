@@ -25,7 +25,7 @@ Path TokensAt(const TokenGrid& grid, const std::vector<int32_t>& slots) {
   return tokens;
 }
 
-// The nodes that have no sibling, from the root on.
+// Returns the nodes that have no sibling, counted from the root.
 Path Stem(const std::vector<Path>& trie) {
   Path stem;
   for (size_t length = 1;; ++length) {
@@ -39,7 +39,8 @@ Path Stem(const std::vector<Path>& trie) {
   }
 }
 
-// What the questions take when a stem's node is there once, however many questions have it.
+// Returns the number of slots if each distinct stem node is stored once, however many questions
+// have it.
 size_t NaiveSize(const PathBatch& batch) {
   size_t size = 0;
   std::set<Path> stem_nodes;

@@ -8,13 +8,14 @@ namespace {
 
 constexpr int32_t kNoNode = -1;
 
-// Appends nodes in depth-first order and closes subtrees as it goes.
+// Appends nodes in depth-first order and sets the exit of each node whose subtree is complete.
 class SubTrieBuilder {
  public:
   explicit SubTrieBuilder(const Trie& whole) : whole_(whole) {}
 
   void AddPath(int32_t endpoint) {
-    // Ascending endpoints share with the paths before them what they share with the last of them.
+    // Endpoints ascend, so a path shares with all earlier paths only what it shares with the last
+    // one.
     added_.clear();
     for (int32_t node = endpoint;
          node != kNoNode && !(last_ != kNoNode && IsAncestorOrSelf(whole_, node, last_));
@@ -54,9 +55,9 @@ class SubTrieBuilder {
 
   const Trie& whole_;
   Trie part_;
-  int32_t last_ = kNoNode;      // endpoint added last, in the whole trie
-  std::vector<int32_t> added_;  // nodes that a path brings, deepest first
-  std::vector<int32_t> open_;   // nodes of the part whose subtree may grow, one for each depth
+  int32_t last_ = kNoNode;      // endpoint added last, as a node of the whole trie
+  std::vector<int32_t> added_;  // nodes that the current path adds, deepest first
+  std::vector<int32_t> open_;   // nodes of the part whose subtree may still grow, one per depth
 };
 
 }  // namespace

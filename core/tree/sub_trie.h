@@ -1,4 +1,4 @@
-// The trie of some paths of a larger trie.
+// Extracts the trie of some paths from a larger trie.
 #ifndef CORE_TREE_SUB_TRIE_H_
 #define CORE_TREE_SUB_TRIE_H_
 
@@ -9,13 +9,14 @@
 
 namespace canopy {
 
-// True when `node` is `descendant` or stands above it.
+// Returns true if `node` is `descendant` or an ancestor of it.
 inline bool IsAncestorOrSelf(const Trie& trie, int32_t node, int32_t descendant) {
   return node <= descendant && descendant <= trie.exit[node];
 }
 
-// The nodes above and at `endpoints`, which belong to one question and are in ascending order, as a
-// trie of one question. Its path_endpoint has an entry for each of `endpoints`. Linear in its size.
+// Returns `endpoints` and their ancestors as a trie of one question. Precondition: the endpoints
+// belong to one question and ascend. The result's path_endpoint has an entry for each of
+// `endpoints`. Linear in the size of the result.
 Trie SelectPaths(const Trie& trie, absl::Span<const int32_t> endpoints);
 
 }  // namespace canopy

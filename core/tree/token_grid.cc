@@ -12,7 +12,7 @@ std::vector<int32_t> ParentSlots(const TokenGrid& grid) {
     const int32_t base = row * grid.columns;
     ancestors.clear();
     for (int32_t column = 0; column < grid.columns; ++column) {
-      // On the path backend every slot follows the one before it.
+      // On the path backend every slot's parent is the slot before it.
       while (!grid.exit.empty() && !ancestors.empty() &&
              grid.exit[base + ancestors.back()] < column) {
         ancestors.pop_back();

@@ -1,8 +1,9 @@
-// The grid that a forward runs over: rows x columns of tokens, whatever the backend.
-//   path     one row a path, causal, right padded
-//   padded   one row a question, its trie in depth-first order, right padded
-//   flat     one row, all tries one after the other
-// In a forest row, slot i reads slot j exactly when j <= i <= exit[j]; padding has exit = itself.
+// The grid of rows x columns tokens that a forward runs over, for every backend and layout:
+//   path     one row per path, causal, right padded
+//   padded   one row per question, its trie in depth-first order, right padded
+//   flat     one row, all tries in sequence
+// In a row of a forest, slot i reads slot j exactly when j <= i <= exit[j]; a padding slot is its
+// own exit.
 //
 //   paths  A B C | A B D | A E      slot   0 1 2 3 4
 //                                   token  A B C D E
@@ -25,7 +26,7 @@ struct TokenGrid {
   int32_t columns = 0;
   std::vector<int32_t> token_ids;     // [rows, columns]; padding is 0
   std::vector<int32_t> position_ids;  // [rows, columns]; padding is 0
-  std::vector<int32_t> exit;  // [rows, columns] column in the same row; empty on the path backend
+  std::vector<int32_t> exit;  // [rows, columns], column in the same row; empty on the path backend
 };
 
 // A path of a batch, and its question.
@@ -34,10 +35,12 @@ struct PathRef {
   int32_t path = 0;
 };
 
-// The slot that each slot's path has before it; -1 at a root. Of padding, something. Linear.
+// Returns each slot's parent slot, or -1 for a root. Values for padding slots are unspecified.
+// Linear in the number of slots.
 std::vector<int32_t> ParentSlots(const TokenGrid& grid);
 
-// One row for each of `paths`, as long as the longest of them; fewer than 2^31 slots.
+// Builds one row per path, as long as the longest of `paths`. Precondition: the grid has fewer than
+// 2^31 slots.
 TokenGrid BuildPathGrid(const PathBatch& batch, absl::Span<const PathRef> paths);
 
 }  // namespace canopy

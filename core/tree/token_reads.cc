@@ -5,11 +5,11 @@
 namespace canopy {
 namespace {
 
-// The slot before each slot on its path; -1 at a root, and on padding that follows nothing.
+// Returns each slot's parent slot, or -1 for a root and for padding without a predecessor.
 std::vector<int32_t> SlotParents(const TreePlan& plan) {
   const TokenGrid& grid = plan.grid;
   std::vector<int32_t> parents(grid.token_ids.size(), -1);
-  std::vector<int32_t> ancestors;  // slots whose subtree is open
+  std::vector<int32_t> ancestors;  // slots whose subtree is incomplete
   for (int32_t row = 0; row < grid.rows; ++row) {
     const int32_t begin = row * grid.columns;
     ancestors.clear();
@@ -29,7 +29,7 @@ std::vector<int32_t> SlotParents(const TreePlan& plan) {
   return parents;
 }
 
-// Appends the entries of a path of `length` tokens whose scope begins at token `first`.
+// Appends the entries of a path of `length` tokens whose scope begins at index `first`.
 void AppendPath(int64_t length, int64_t first, FirstTokens first_tokens, TokenEntries* entries) {
   if (first_tokens == FirstTokens::kLeaveOut) {
     first = std::max<int64_t>(first, 1);
@@ -68,7 +68,7 @@ TokenReads CollectTokenReads(const TreePlan& plan, TokenScope scope, FirstTokens
     const int64_t begin = reads.entries.offsets[path];
     const int64_t end = reads.entries.offsets[path + 1];
     reads.path_reads.resize(static_cast<size_t>(end));
-    // From the endpoint up to the first token in scope.
+    // Walks from the endpoint up to the first token in scope.
     int32_t slot = endpoint;
     for (int64_t entry = end - 1; entry >= begin; --entry, slot = parents[slot]) {
       if (slot_to_read[slot] < 0) {

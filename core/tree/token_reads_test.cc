@@ -17,7 +17,7 @@ namespace {
 using testing::FullPath;
 using testing::Path;
 
-// The tokens from the root to a slot, by the visibility rule alone.
+// Returns the tokens from the root to a slot, derived from the visibility rule alone.
 Path TokensTo(const TreePlan& plan, int32_t slot) {
   Path tokens;
   if (plan.backend == Backend::kPath) {

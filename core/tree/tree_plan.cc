@@ -14,7 +14,7 @@
 namespace canopy {
 namespace {
 
-// Longer paths fit in no part.
+// Checks that each path fits in a part of its own.
 absl::Status CheckPathLengths(const PathBatch& batch, int64_t max_batch_tokens) {
   if (max_batch_tokens < 1) {
     return absl::InvalidArgumentError(
@@ -33,7 +33,7 @@ absl::Status CheckPathLengths(const PathBatch& batch, int64_t max_batch_tokens) 
   return absl::OkStatus();
 }
 
-// The part's paths in trie order, where the part holds only some paths of its question.
+// Returns the trie of a part that holds only some paths of its question, with paths in trie order.
 Trie PartTrie(const Trie& whole, absl::Span<const PathRef> paths) {
   std::vector<int32_t> endpoints;
   endpoints.reserve(paths.size());
@@ -50,7 +50,7 @@ void AddForest(const Forest& forest, TreePlan& plan) {
   }
 }
 
-// Fused shares them in its own way, and the shared trie is laid out flat.
+// The fused backend shares tokens of questions by itself. The shared trie is always laid out flat.
 bool MayShareQuestions(const RouteOptions& options) {
   return options.share_questions && !options.fused_supported && options.max_mask_bytes > 0 &&
          options.packing == Packing::kAuto;
@@ -153,7 +153,8 @@ std::vector<RouteCandidate> RequestPlan::Forecast(const RouteOptions& options,
 
 absl::StatusOr<RequestPlan> RequestPlan::CutSmaller(int64_t max_batch_tokens) const {
   CANOPY_RETURN_IF_ERROR(CheckPathLengths(*batch_, max_batch_tokens));
-  // Cutting again gives up the tokens that questions share.
+  // A plan that already fits is not cut again, because cutting loses the tokens that questions
+  // share.
   if (std::all_of(cut_.parts.begin(), cut_.parts.end(), [max_batch_tokens](const Part& part) {
         return part.rows * part.columns <= max_batch_tokens;
       })) {

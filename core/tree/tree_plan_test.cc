@@ -35,7 +35,7 @@ absl::StatusOr<RequestPlan> Plan(const PathBatch& batch, const RouteOptions& opt
                              trie_use);
 }
 
-// What a slot of the path backend's grid reads: its row up to itself.
+// Returns the slots that a slot reads on the path backend: its row up to and including itself.
 std::vector<int32_t> CausalSlots(const TokenGrid& grid, int32_t slot) {
   std::vector<int32_t> slots;
   for (int32_t key = slot / grid.columns * grid.columns; key <= slot; ++key) {
@@ -52,7 +52,7 @@ Path TokensAt(const TokenGrid& grid, const std::vector<int32_t>& slots) {
   return tokens;
 }
 
-// Every endpoint reads exactly its own path, at positions 0, 1, 2, ...
+// Checks that every endpoint reads exactly its own path, at positions 0, 1, 2, ...
 void ExpectEndpointsReadTheirPaths(const PathBatch& batch, const TreePlan& part) {
   const std::vector<int32_t> questions = testing::PathQuestions(batch);
   ASSERT_EQ(part.endpoints.size(), part.paths.size());
@@ -68,7 +68,7 @@ void ExpectEndpointsReadTheirPaths(const PathBatch& batch, const TreePlan& part)
   }
 }
 
-// The part's paths by question, questions in order.
+// Returns the part's paths grouped by question, in the order of the questions.
 std::vector<std::vector<Path>> PathsByQuestion(const PathBatch& batch, const TreePlan& part) {
   std::vector<std::vector<Path>> by_question(batch.num_questions());
   const std::vector<int32_t> questions = testing::PathQuestions(batch);
@@ -81,7 +81,7 @@ std::vector<std::vector<Path>> PathsByQuestion(const PathBatch& batch, const Tre
   return by_question;
 }
 
-// The grid of a part is no larger than its paths need.
+// Checks that the grid of a part is no larger than its paths need.
 void ExpectGridIsTight(const PathBatch& batch, Layout layout, const TreePlan& part) {
   const auto by_question = PathsByQuestion(batch, part);
   size_t num_nodes = 0;
@@ -104,7 +104,7 @@ void ExpectGridIsTight(const PathBatch& batch, Layout layout, const TreePlan& pa
   EXPECT_EQ(part.grid.exit.size(), part.backend == Backend::kPath ? 0 : expected);
 }
 
-// What a question would take in a forward of its own.
+// Returns the number of slots of a question in a forward of its own.
 int64_t QuestionSlots(const PathBatch& batch, Backend backend, int32_t question) {
   const std::vector<Path> paths = testing::QuestionPaths(batch, question);
   if (backend != Backend::kPath) {
@@ -117,7 +117,8 @@ int64_t QuestionSlots(const PathBatch& batch, Backend backend, int32_t question)
   return static_cast<int64_t>(paths.size() * longest);
 }
 
-// Questions come in order, each in one part or, where it does not fit alone, in parts of its own.
+// Checks that questions are in order, and that each is in one part or, if it does not fit alone, in
+// parts of its own.
 void ExpectWholeQuestionsFirst(const PathBatch& batch, const RequestPlan& plan, int64_t budget,
                                const std::vector<TreePlan>& parts) {
   const std::vector<int32_t> path_questions = testing::PathQuestions(batch);
@@ -303,7 +304,7 @@ TEST(RequestPlan, CountsAndRouteAreTheWholesWhateverTheParts) {
 }
 
 TEST(RequestPlan, SegmentedPartsKeepTheirIndexArraysSmall) {
-  // 16 Ki tokens of trie, but 8 Ki chains behind 8 Ki ancestors.
+  // The trie has only 16 Ki tokens, but 8 Ki chains with 8 Ki ancestors each.
   constexpr int32_t kSize = 8192;
   std::vector<Path> suffixes;
   suffixes.reserve(kSize);
@@ -369,7 +370,7 @@ TEST(RequestPlan, PathLongerThanTheBudgetIsRefused) {
               HasSubstr("questions[1].candidates[1].tokens: 4 tokens exceed max_batch_tokens 3"));
 }
 
-// Four questions that begin with the same 50 tokens, and have 5 of their own.
+// The four questions begin with the same 50 tokens and have 5 tokens of their own.
 TEST(RequestPlan, APlanThatFitsTheSmallerBudgetKeepsWhatQuestionsShare) {
   PathBatch batch;
   Path prefix(50);

@@ -35,11 +35,11 @@ class TrieWriter {
   }
 
  private:
-  // A run whose nodes are written while its subtree is not.
+  // A run whose nodes are written and whose subtree is not yet complete.
   struct OpenRun {
     int32_t run;
     int32_t first_node;
-    int32_t last_node;  // kNone for an empty root: its children are the roots of the trie
+    int32_t last_node;  // kNone for an empty root, whose children are the roots of the trie
   };
 
   void WriteQuestion(int32_t root) {
@@ -85,7 +85,7 @@ class TrieWriter {
   const RunTrie& runs_;
   Trie trie_;
   int32_t num_written_ = 0;
-  std::vector<OpenRun> open_;  // from the root
+  std::vector<OpenRun> open_;  // from the root to the current run
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ using testing::Path;
 
 constexpr int kNumRandomBatches = 3000;
 
-// Compares the nodes of one question, which begin at `first_node`, with the oracle's.
+// Compares the nodes of one question, which begin at `first_node`, with the naive trie's nodes.
 void ExpectQuestionMatches(const Trie& trie, int32_t first_node, const std::vector<Path>& nodes) {
   std::map<Path, int32_t> index;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -96,7 +96,8 @@ TEST(Trie, RandomBatchesMatchBruteForce) {
 }
 
 TEST(Trie, ManyChildrenAreFoundAgainAfterSplitsAboveThem) {
-  // The children of 1 2 3 move into a table; then its run is split twice; then they come again.
+  // The children of 1 2 3 move into a hash table; then their parent run is split twice; then the
+  // same children are added again.
   std::vector<Path> paths;
   paths.reserve(102);
   for (int32_t child = 0; child < 50; ++child) {
@@ -127,7 +128,7 @@ TEST(Trie, NegativeAndLargestTokensAreTokensLikeOthers) {
 }
 
 TEST(Trie, MoreNodesThanIndicesIsRefused) {
-  // Many questions with one and the same prefix of a million tokens.
+  // Many questions have the same prefix of a million tokens.
   constexpr int32_t kPrefixTokens = 1 << 20;
   constexpr int32_t kNumQuestions = 2048;
   PathBatch batch;
@@ -150,7 +151,7 @@ TEST(SubTrie, IsTheTrieOfTheSelectedPaths) {
     const auto trie = BuildTrie(batch);
     ASSERT_TRUE(trie.ok());
     for (int32_t question = 0; question < batch.num_questions(); ++question) {
-      std::vector<std::pair<int32_t, int32_t>> selected;  // endpoint, path
+      std::vector<std::pair<int32_t, int32_t>> selected;  // (endpoint, path) pairs
       for (int32_t path = batch.question_offsets[question];
            path < batch.question_offsets[question + 1]; ++path) {
         if (random() % 2 == 0) {

@@ -12,12 +12,13 @@
 namespace canopy {
 namespace {
 
-// The groups of chains that CountSegments would find, for as few groups as are suitable.
+// Counts the groups of chains as CountSegments does, but stops when there are too many to be
+// suitable.
 class SegmentCounter {
  public:
   SegmentCounter(const PathBatch& batch, const RunTrie& runs) : batch_(batch), runs_(runs) {}
 
-  // Whether CountSegments would set segment_suitable. Linear in runs.
+  // Returns true if CountSegments would set segment_suitable. Linear in the runs.
   bool IsSuitable(int64_t path_tokens) && {
     for (int32_t question = 0; question < batch_.num_questions(); ++question) {
       if (!AddQuestion(question)) {
@@ -39,7 +40,7 @@ class SegmentCounter {
     int64_t longest = 0;
   };
 
-  // A chain begins at a root and below every branch.
+  // Adds the chains of a question. A chain begins at a root and below every branch.
   bool AddQuestion(int32_t question) {
     const int32_t root = runs_.root(question);
     const int64_t prefix = batch_.prefixes[question].size;
@@ -89,8 +90,8 @@ class SegmentCounter {
   int num_groups_ = 0;
 };
 
-// Whether RequestPlan runs a forest by the rules of the reference policy. Segments are counted only
-// where the mask does not fit: dense and segmented compute the same slots.
+// Returns true if the reference policy makes RequestPlan run a forest. Segments are counted only if
+// the mask does not fit, because dense and segmented compute the same slots.
 bool RunsForest(const PathBatch& batch, const RunTrie& runs, const RouteOptions& options,
                 PlanCounts counts) {
   if (RouteWithoutSegments(options, counts).has_value()) {
@@ -101,7 +102,7 @@ bool RunsForest(const PathBatch& batch, const RunTrie& runs, const RouteOptions&
   return RouteWithSegments(options, counts).backend != Backend::kPath;
 }
 
-// Without a mask budget only the fused backend, which has no mask, runs a tree.
+// Without a mask budget only the fused backend, which needs no mask, runs a tree.
 bool RunsPathByCounts(const RouteOptions& options, const PlanCounts& counts) {
   return RouteWithoutTrie(options, counts).has_value() ||
          (options.backend != Backend::kFused && options.max_mask_bytes <= 0);

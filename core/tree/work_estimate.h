@@ -1,7 +1,7 @@
-// How many tokens the device will compute for a request, before the request is planned.
+// Estimates how many tokens the device will compute for a request, before the request is planned.
 //
-// Admission, fairness and forecasts go by this number. It is a function of the request and its
-// route alone, so that equal requests always count the same.
+// Admission, fairness and forecasts use this number. It depends only on the request and its route,
+// so that equal requests always get the same estimate.
 #ifndef CORE_TREE_WORK_ESTIMATE_H_
 #define CORE_TREE_WORK_ESTIMATE_H_
 
@@ -15,23 +15,23 @@ namespace canopy {
 struct WorkEstimate {
   int64_t path_tokens = 0;   // paths x longest path
   int64_t input_tokens = 0;  // sum of path lengths
-  // Tokens that the device will compute:
-  //   - path_tokens where the path backend will run: it is named, or the layers allow no other, or
-  //     the reference policy takes it for its counts (few tokens, padding, the mask budget);
-  //   - the slots of the forest, padding included, where the reference policy runs one;
-  //   - the unique tokens (trie nodes) on the fused backend and under the measured policy, which
-  //     chooses by cost later.
-  // Forwards that the token budget cuts compute the prefix of a question that is cut once more for
-  // each further part, and questions that share tokens compute fewer. Both are not counted.
+  // The tokens that the device will compute:
+  // - path_tokens if the path backend will run: the request names it, or the layers support no
+  //   other backend, or the reference policy chooses it (few tokens, padding, the mask budget);
+  // - the slots of the forest, padding included, if the reference policy chooses a tree backend;
+  // - the unique tokens (trie nodes) on the fused backend and under the measured policy, which
+  //   chooses by cost later.
+  // Two effects are not counted. If the token budget cuts a question, each further part computes
+  // its prefix again; questions that share tokens compute fewer.
   int64_t computed_tokens = 0;
-  // The trie nodes of the largest question: no tree backend computes fewer tokens. Zero where no
-  // trie was counted.
+  // The number of trie nodes of the largest question, which is a lower bound for every tree
+  // backend. Zero if no trie was counted.
   int64_t largest_question_tokens = 0;
 };
 
-// Takes a valid batch and valid options. Linear in the tokens as sent, in any order of paths: the
-// same comparison with the path before that builds the trie. O(paths) memory for the time of the
-// call, and no pass over the tokens at all where the path backend runs by its counts.
+// Precondition: the batch and the options are valid. Linear in the tokens as sent, for any order of
+// paths, because the tries are counted by comparing each path with the one before it. Uses O(paths)
+// temporary memory. Does not read the tokens if counts alone choose the path backend.
 WorkEstimate EstimateWork(const PathBatch& batch, const RouteOptions& options);
 
 }  // namespace canopy

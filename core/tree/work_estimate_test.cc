@@ -19,7 +19,7 @@ constexpr int64_t kNoLimit = int64_t{1} << 30;
 
 using Tokens = std::vector<int32_t>;
 
-// `questions` questions of `candidates` candidates whose tokens all differ from each other.
+// Returns `questions` questions of `candidates` candidates, whose tokens are all different.
 PathBatch Fan(int32_t questions, int32_t candidates, int32_t prefix, int32_t suffix) {
   PathBatch batch;
   int32_t next = 0;
@@ -67,7 +67,8 @@ int64_t UniqueTokens(const PathBatch& batch) {
 }
 
 TEST(WorkEstimate, CountsByTheRouteThatTheRequestWillTake) {
-  // 32 questions of 64 candidates, 1,024 + 64 tokens.
+  // The batch has 32 questions of 64 candidates, with 1,024 prefix tokens and 64 suffix tokens
+  // each.
   const PathBatch rollout = Fan(32, 64, 1024, 64);
   constexpr int64_t kPath = 32 * 64 * 1088;
   constexpr int64_t kUnique = 32 * (1024 + 64 * 64);
@@ -82,15 +83,15 @@ TEST(WorkEstimate, CountsByTheRouteThatTheRequestWillTake) {
   RouteOptions measured_without_tree = Measured();
   measured_without_tree.tree_supported = false;
   const std::vector<std::pair<RouteOptions, int64_t>> cases = {
-      {Options(Backend::kPath), kPath},     // named
+      {Options(Backend::kPath), kPath},     // named in the request
       {no_tree, kPath},                     // window layers
       {no_mask, kPath},                     // no tree backend without a mask budget
-      {measured_without_mask, kPath},       // likewise
+      {measured_without_mask, kPath},       // no tree backend without a mask budget
       {measured_without_tree, kPath},       // AUTO runs path
-      {Options(Backend::kFused), kUnique},  // named
+      {Options(Backend::kFused), kUnique},  // named in the request
       {fused_without_mask, kUnique},        // the fused backend has no mask
       {Measured(), kUnique},
-      {Options(), kUnique},  // over the mask budget, and two groups of chains: segmented
+      {Options(), kUnique},  // over the mask budget, but only two groups of chains: segmented
       {Options(Backend::kSegmented), kUnique},
       {Options(Backend::kDense), kPath},  // over the mask budget
   };
@@ -122,7 +123,7 @@ TEST(WorkEstimate, PaddingOfTheForestCounts) {
       << "the flat layout has none";
 }
 
-// Every rule of the reference policy, over batches that meet it by a hair or not.
+// Covers every rule of the reference policy, with batches on both sides of each limit.
 TEST(WorkEstimate, IsWhatThePlanComputesBeforeItIsCut) {
   int forests = 0;
   for (int i = 0; i < kNumRandomBatches && !HasFailure(); ++i) {
@@ -158,9 +159,8 @@ TEST(WorkEstimate, IsWhatThePlanComputesBeforeItIsCut) {
   EXPECT_LT(forests, kNumRandomBatches * 9 / 10);
 }
 
-// Each path leaves the one before it at its first token, so that nothing is found by comparing with
-// the path before, and first tokens are multiples of a power of two, which weak hashes put
-// together.
+// Each path differs from the one before it at its first token, so comparing neighbours finds no
+// shared tokens. First tokens are multiples of a power of two, which collide under weak hashes.
 TEST(WorkEstimate, HostileOrderIsCountedExactly) {
   constexpr int32_t kPaths = 1 << 16;
   std::vector<Tokens> suffixes;

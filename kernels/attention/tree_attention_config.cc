@@ -8,12 +8,12 @@ namespace {
 
 constexpr int32_t kRowsPerBlock = 64;
 constexpr int32_t kMaxGroup = 8;
-// Below this many items a multiprocessor, the last wave costs more than larger tiles gain.
+// With fewer items per multiprocessor, the last wave costs more than larger tiles gain.
 constexpr int64_t kFewItemsPerMultiprocessor = 3;
-// Mean visible keys of a token from which 80-key steps beat 64-key steps.
+// From this mean number of visible keys per token on, 80-key steps are faster than 64-key steps.
 constexpr int64_t kLongListKeys = 512;
 
-// Of a positive value; no intermediate exceeds it.
+// Precondition: `value` is positive. No intermediate result exceeds `value`, so it cannot overflow.
 int32_t CeilDiv(int32_t value, int32_t divisor) { return (value - 1) / divisor + 1; }
 
 int64_t Reserve(int64_t bytes, int64_t* end) {
@@ -62,7 +62,8 @@ bool IsSorted(const TreeAttentionShape& shape, TreeAttentionInstance instance) {
 
 TreeAttentionInstance ChooseInstance(const TreeAttentionShape& shape, int32_t compute_capability,
                                      int32_t num_multiprocessors) {
-  // Hopper's instructions are of 9.0 alone; later architectures run the portable form.
+  // The Hopper instructions exist only on compute capability 9.0; later devices run the portable
+  // form.
   if (compute_capability != 90) {
     return TreeAttentionInstance::kPortable;
   }
@@ -85,8 +86,9 @@ TreeAttentionWorkspace LayOutWorkspace(const TreeAttentionShape& shape,
   TreeAttentionWorkspace space;
   space.num_chunks = CeilDiv(shape.num_tokens, kKeyChunkTokens);
   space.num_query_tiles = CeilDiv(shape.num_tokens, tile_tokens);
-  // In DFS order, keys before a tile that any of its queries sees are ancestors of its first token:
-  // at most one chunk each. Then the tile's own chunks, and less than a step of padding.
+  // In depth-first order, keys before a tile that one of its queries reads are ancestors of the
+  // tile's first token, which occupy at most one chunk each. The list also holds the tile's own
+  // chunks and less than a step of padding.
   const int32_t ancestor_chunks = std::min(space.num_chunks, shape.max_path_tokens);
   const int32_t own_chunks = tile_tokens / kKeyChunkTokens + 2;
   const int32_t chunks_per_step = tiling.key_tile / kKeyChunkTokens;

@@ -72,7 +72,7 @@ TEST(LayOutWorkspace, PartsAreAlignedInOrderAndLargeEnough) {
                             QueryTileTokens(shape, instance);
       EXPECT_EQ(space.num_chunks, chunks);
       EXPECT_EQ(space.num_query_tiles, tiles);
-      // A chain sees all chunks before a tile.
+      // In a chain, a tile reads all chunks before it.
       EXPECT_GE(space.list_capacity, chunks);
       const int64_t begins[] = {space.counters, space.exits, space.chunk_bounds, space.prefix_max,
                                 space.headers,  space.order, space.lists,        space.total_bytes};

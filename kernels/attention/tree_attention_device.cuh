@@ -1,5 +1,5 @@
-// What the device code of tree attention shares: pointers into the workspace, and the element
-// types' conversions.
+// Device code shared by all forms of tree attention: pointers into the workspace, and conversions
+// of the element types.
 #ifndef KERNELS_ATTENTION_TREE_ATTENTION_DEVICE_CUH_
 #define KERNELS_ATTENTION_TREE_ATTENTION_DEVICE_CUH_
 
@@ -12,13 +12,13 @@
 
 namespace canopy::kernels {
 
-// The workspace's parts, as tree_attention_config.h describes them.
+// Pointers to the workspace's parts, which tree_attention_config.h describes.
 struct VisibilityLists {
   int32_t* counters;
   int32_t* exits;
-  int2* chunk_bounds;  // x least, y largest exit index
+  int2* chunk_bounds;  // x = smallest, y = largest exit index
   int32_t* prefix_max;
-  int2* headers;  // x steps, y masked steps
+  int2* headers;  // x = steps, y = masked steps
   int32_t* order;
   int32_t* lists;
   int32_t num_chunks;
@@ -56,7 +56,7 @@ __device__ __forceinline__ OwnChunks OwnChunksOf(int32_t tile, int32_t tile_toke
   return {begin / kKeyChunkTokens, (end + kKeyChunkTokens - 1) / kKeyChunkTokens};
 }
 
-// Two float32 values rounded into one register, `low` in the lower half.
+// Rounds two float32 values into one register, with `low` in the lower half.
 template <typename Element>
 __device__ __forceinline__ uint32_t Pack(float low, float high);
 template <>
@@ -72,14 +72,14 @@ __device__ __forceinline__ uint32_t Pack<__half>(float low, float high) {
   return packed;
 }
 
-// 2^x, -inf to 0.
+// Returns 2^x; -inf gives 0.
 __device__ __forceinline__ float Exp2(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
 
-// Over the four lanes that hold one row of an accumulator.
+// These reduce over the four lanes that hold one row of an accumulator.
 __device__ __forceinline__ float RowMax(float value) {
   value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFF, value, 1));
   return fmaxf(value, __shfl_xor_sync(0xFFFFFFFF, value, 2));
@@ -91,10 +91,10 @@ __device__ __forceinline__ float RowSum(float value) {
 
 inline constexpr float kLog2E = 1.44269504088896340736f;
 inline constexpr float kLn2 = 0.69314718055994530942f;
-// A row's maximum before it has seen a key: finite, so that differences are never NaN.
+// The maximum of a row before its first key. It is finite, so that differences are never NaN.
 inline constexpr float kNoMaximum = -1e30f;
-// Accumulators are rescaled only when a row's maximum has grown by this much (log base 2): sums
-// stay below 2^8 times their size, which every element type holds.
+// Accumulators are rescaled only if a row's maximum grows by more than this (log base 2). Sums then
+// stay below 2^8 times their true size, which every element type can represent.
 inline constexpr float kMaximumSlack = 8.0f;
 
 }  // namespace canopy::kernels

@@ -16,7 +16,8 @@ namespace {
 using hopper::Params;
 using hopper::Tile;
 
-// Queries and outputs: 64 rows of a warpgroup in one box, padded heads out of bounds.
+// Returns the map of queries or outputs. A box holds the 64 rows of a warpgroup; padded heads are
+// out of bounds.
 MapShape RowsMap(const TreeAttentionShape& shape, const HeadStrides& strides) {
   const uint64_t group = shape.num_query_heads / shape.num_kv_heads;
   const uint32_t padded = PaddedGroup(shape);
@@ -34,7 +35,7 @@ MapShape RowsMap(const TreeAttentionShape& shape, const HeadStrides& strides) {
   return map;
 }
 
-// Keys or values by groups of 8 tokens, whole groups only; `groups` of them in a box.
+// Returns the map of keys or values in whole groups of 8 tokens, with `groups` groups per box.
 MapShape GroupsMap(const TreeAttentionShape& shape, const HeadStrides& strides, uint32_t groups) {
   const uint32_t halves = shape.head_dim / 64;
   MapShape map;
@@ -51,7 +52,7 @@ MapShape GroupsMap(const TreeAttentionShape& shape, const HeadStrides& strides, 
   return map;
 }
 
-// Keys or values token by token, 8 a box: ends where the tokens end.
+// Returns the map of keys or values token by token, 8 per box. It ends at the last token.
 MapShape TailMap(const TreeAttentionShape& shape, const HeadStrides& strides) {
   const uint32_t halves = shape.head_dim / 64;
   MapShape map;
@@ -104,7 +105,7 @@ struct Run {
   }
 };
 
-// Calls `visit` with the Run of each instance, head dim and element type that the arguments name.
+// Calls `visit` with the Run of the given instance, head dim and element type.
 template <int kRowBlocks, int kKeyTile, typename Visit>
 cudaError_t DispatchShape(int32_t head_dim, DataType type, Visit visit) {
   if (head_dim == 128) {

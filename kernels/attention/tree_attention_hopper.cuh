@@ -1,9 +1,9 @@
-// Tree attention with Hopper's warpgroup products and copy engine.
+// Tree attention with Hopper's warpgroup products and copy engine (TMA).
 //
-// One persistent block a multiprocessor; an item is a query tile with all query heads of one kv
-// head. Warp 0 of the first warpgroup is the producer, the other warpgroups are consumers. Queries
-// have two buffers, so that an item's queries arrive during the item before; outputs are staged
-// where the item's queries were.
+// There is one persistent block per multiprocessor. An item is a query tile with all query heads of
+// one kv head. Warp 0 of the first warpgroup is the producer; the other warpgroups are consumers.
+// Queries have two buffers, so that an item's queries are copied during the item before. Outputs
+// are staged in the buffer of the item's queries.
 #ifndef KERNELS_ATTENTION_TREE_ATTENTION_HOPPER_CUH_
 #define KERNELS_ATTENTION_TREE_ATTENTION_HOPPER_CUH_
 

@@ -1,4 +1,4 @@
-// The Hopper form of tree attention, for tree_attention.cu alone.
+// The Hopper form of tree attention. Only tree_attention.cu calls it.
 #ifndef KERNELS_ATTENTION_TREE_ATTENTION_HOPPER_H_
 #define KERNELS_ATTENTION_TREE_ATTENTION_HOPPER_H_
 
@@ -7,10 +7,10 @@
 
 namespace canopy::kernels {
 
-// Once a device, before the first launch.
+// Call it once per device, before the first launch.
 cudaError_t InitTreeAttentionHopper();
 
-// As LaunchTreeAttention, for the kHopper instances on a device of compute capability 9.0.
+// Like LaunchTreeAttention, for the kHopper instances on a device of compute capability 9.0.
 cudaError_t LaunchTreeAttentionHopper(const TreeAttentionParams& params, cudaStream_t stream);
 
 }  // namespace canopy::kernels

@@ -1,5 +1,6 @@
-// The consumer warpgroups of the Hopper form, 64 rows each. Per step: next scores issued, this
-// step's output product issued, softmax of the next scores while the latter runs.
+// The consumer warpgroups of the Hopper form, with 64 rows each. In each step a consumer issues the
+// score product of the next step, then the output product of this step, and computes the softmax of
+// the next scores while the output product runs.
 #ifndef KERNELS_ATTENTION_TREE_ATTENTION_HOPPER_CONSUMER_CUH_
 #define KERNELS_ATTENTION_TREE_ATTENTION_HOPPER_CONSUMER_CUH_
 
@@ -12,7 +13,7 @@
 
 namespace canopy::kernels::hopper {
 
-// scores = queries x keys^T over the head dimension.
+// Issues scores = queries x keys^T over the head dimension.
 template <typename T>
 __device__ __forceinline__ void IssueScores(float (&scores)[T::kKeyTile / 2], uint32_t queries,
                                             uint32_t keys) {
@@ -27,7 +28,7 @@ __device__ __forceinline__ void IssueScores(float (&scores)[T::kKeyTile / 2], ui
   CommitProducts();
 }
 
-// output (+)= probabilities x values.
+// Issues output (+)= probabilities x values.
 template <typename T>
 __device__ __forceinline__ void IssueOutput(float (&output)[T::kHeadDim / 2],
                                             const uint32_t (&probabilities)[T::kKeyTile / 4],
@@ -52,7 +53,7 @@ __device__ __forceinline__ Item ReadItem(uint32_t address) {
                : "=r"(item.tile), "=r"(item.kv_head), "=r"(item.steps), "=r"(item.masked_steps)
                : "r"(address)
                : "memory");
-  // ptxas serialises the products where it cannot prove that loops are the same for a whole warp.
+  // ptxas serializes the products if it cannot prove that loop bounds are uniform across a warp.
   item.tile = __shfl_sync(0xFFFFFFFF, item.tile, 0);
   item.kv_head = __shfl_sync(0xFFFFFFFF, item.kv_head, 0);
   item.steps = __shfl_sync(0xFFFFFFFF, item.steps, 0);
@@ -60,7 +61,8 @@ __device__ __forceinline__ Item ReadItem(uint32_t address) {
   return item;
 }
 
-// Divides by the sums, stages the output where the queries were and hands it to the copy engine.
+// Divides by the sums, stages the output in the buffer of the queries and starts its copy to
+// memory.
 template <typename T>
 __device__ __forceinline__ void Finish(const Params& p, const Item& item, uint32_t staging,
                                        int32_t first_token, int32_t block,
@@ -71,7 +73,7 @@ __device__ __forceinline__ void Finish(const Params& p, const Item& item, uint32
   const int32_t lane = thread % 32;
   const float sum[2] = {RowSum(state.sum[0]), RowSum(state.sum[1])};
   const float inverse[2] = {__fdividef(1.0f, sum[0]), __fdividef(1.0f, sum[1])};
-  // All warps of the group are done with the queries.
+  // Waits until all warps of the group have finished reading the queries.
   SyncNamed(1 + block, kWarpgroup);
   const int32_t row = warp * 16 + (lane / 8 % 2) * 8 + lane % 8;
 #pragma unroll
@@ -90,7 +92,7 @@ __device__ __forceinline__ void Finish(const Params& p, const Item& item, uint32
   if (thread == 0) {
     StoreBox5(staging, p.out, first_token, 0, item.kv_head);
   }
-  // Last: the fence would wait for these stores.
+  // These stores come last, because the fence would wait for them.
   if (p.log_sum_exp == nullptr || lane % 4 != 0) {
     return;
   }
@@ -107,7 +109,7 @@ __device__ __forceinline__ void Finish(const Params& p, const Item& item, uint32
   }
 }
 
-// The two rows of this thread in the mask.
+// Returns the two rows of this thread for the mask.
 __device__ __forceinline__ MaskRows MaskRowsOf(const Params& p, int32_t tile, int32_t first_token) {
   const int32_t thread = threadIdx.x % kWarpgroup;
   const int32_t row = thread / 32 * 16 + thread % 32 / 4;
@@ -120,14 +122,14 @@ __device__ __forceinline__ MaskRows MaskRowsOf(const Params& p, int32_t tile, in
   return rows;
 }
 
-// A barrier of consumers counts warps.
+// Consumer barriers count one arrival per warp.
 __device__ __forceinline__ void ArriveWarp(uint32_t barrier) {
   if (threadIdx.x % 32 == 0) {
     Arrive(barrier);
   }
 }
 
-// Runs on all threads of one warpgroup; `block` is its row block.
+// Processes all items. Runs on all threads of one warpgroup; `block` is its row block.
 template <typename T>
 __device__ __forceinline__ void Consume(const Params& p, const Shared<T>& shared, int32_t block) {
   using Element = typename T::Element;
@@ -136,7 +138,7 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared<T>& shared
   Ring<T::kStages> k_ring;
   Ring<T::kStages> v_ring;
   Ring<T::kQueryBuffers> queries;
-  uint32_t stored_buffer = 0;  // barrier of a query buffer whose output is on its way; 0: none
+  uint32_t stored_buffer = 0;  // barrier of a query buffer whose output is being stored; 0 = none
 
   while (true) {
     Wait(shared.q_full + 8 * queries.index, queries.parity);
@@ -153,7 +155,7 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared<T>& shared
     float rescale[2];
     SoftmaxState state;
 
-    // The first step always holds own chunks, so it is masked.
+    // The first step always contains chunks of the tile itself, so it is masked.
     Wait(shared.k_full + 8 * k_ring.index, k_ring.parity);
     FenceProducts();
     IssueScores<T>(scores, query, shared.KeysAt(k_ring.index));
@@ -185,7 +187,7 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared<T>& shared
       }
       ArriveWarp(shared.k_empty + 8 * k_ring.index);
       k_ring.Advance();
-      // The branch keeps the exponentials before the wait.
+      // The branch makes the compiler schedule the exponentials before the wait.
       if (SoftmaxStep(scores, scale_log2, state, rescale)) {
         WaitProducts<0>();
         Pin(output);
@@ -210,7 +212,7 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared<T>& shared
     stored_buffer = shared.q_empty + 8 * queries.index;
     queries.Advance();
   }
-  // Shared memory must outlive the last store.
+  // Shared memory must remain valid until the last store has read it.
   if (is_first_thread) {
     WaitStoresRead();
   }

@@ -1,5 +1,5 @@
-// The producer warp of the Hopper form: takes items from a counter, packs the listed key chunks
-// into steps of T::kKeyTile keys and copies queries, keys, values and exit indices.
+// The producer warp of the Hopper form. It takes items from a counter, packs the listed key chunks
+// into steps of T::kKeyTile keys, and copies queries, keys, values and exit indices.
 #ifndef KERNELS_ATTENTION_TREE_ATTENTION_HOPPER_PRODUCER_CUH_
 #define KERNELS_ATTENTION_TREE_ATTENTION_HOPPER_PRODUCER_CUH_
 
@@ -10,18 +10,18 @@
 
 namespace canopy::kernels::hopper {
 
-// The maps of keys or of values.
+// The maps of the keys or of the values.
 struct OperandMaps {
   const CUtensorMap& chunk;
   const CUtensorMap& step;
   const CUtensorMap& tail;
 };
 
-// Which chunks of a step this lane copies.
+// The chunks of a step, as seen by one lane.
 struct StepChunks {
-  int32_t chunk;     // this lane's; lanes from T::kChunks on have none
-  int32_t first;     // lane 0's
-  bool consecutive;  // all chunks follow each other: one box
+  int32_t chunk;     // this lane's chunk; unused in lanes T::kChunks and up
+  int32_t first;     // lane 0's chunk
+  bool consecutive;  // true = all chunks are consecutive, so one box copies them
 };
 
 // Starts the copies of a step's keys or values. Runs on all lanes of one warp.
@@ -49,7 +49,7 @@ __device__ __forceinline__ void LoadStep(uint32_t target, const OperandMaps& map
   }
 }
 
-// Announces an item and starts the copies of its queries. Runs on one lane.
+// Publishes an item and starts the copies of its queries. Runs on one lane.
 template <typename T>
 __device__ __forceinline__ void SendQueries(const Params& p, const Shared<T>& shared,
                                             const Item& item, int32_t buffer) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void SendQueries(const Params& p, const Shared<T>& sh
   }
 }
 
-// Copies the keys, exit indices (of masked steps) and values of all steps of an item.
+// Copies the keys, the exit indices (only for masked steps) and the values of all steps of an item.
 template <typename T>
 __device__ __forceinline__ void SendSteps(const Params& p, const Shared<T>& shared,
                                           const Item& item, const int32_t* list,
@@ -114,7 +114,7 @@ __device__ __forceinline__ void SendSteps(const Params& p, const Shared<T>& shar
   }
 }
 
-// Runs on all lanes of one warp.
+// Processes all items. Runs on all lanes of one warp.
 template <typename T>
 __device__ __forceinline__ void Produce(const Params& p, const Shared<T>& shared) {
   const int32_t lane = threadIdx.x % 32;
@@ -123,7 +123,7 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared<T>& shared
   Ring<T::kQueryBuffers> queries;
   int32_t index = blockIdx.x;
   while (index < num_items) {
-    // The next item, long before it is needed.
+    // The next item is requested long before it is needed.
     int32_t next = 0;
     if (lane == 0) {
       next = gridDim.x + atomicAdd(&p.lists.counters[0], 1);
@@ -151,7 +151,7 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared<T>& shared
     return;
   }
   SendQueries<T>(p, shared, Item{-1, 0, 0, 0}, queries.index);
-  // The last block leaves the counters as it found them.
+  // The last block to finish resets the counters.
   __threadfence();
   if (atomicAdd(&p.lists.counters[1], 1) == static_cast<int32_t>(gridDim.x) - 1) {
     p.lists.counters[0] = 0;

@@ -1,4 +1,4 @@
-// Sizes, shared memory and parameters of the Hopper form: what producer and consumers agree on.
+// Sizes, shared memory and parameters of the Hopper form, which producers and consumers share.
 //
 // An operand in shared memory is [8 tokens][head_dim / 64][64 elements] with the 128-byte swizzle,
 // so that one box of the copy engine holds a chunk of 16 tokens.
@@ -14,7 +14,7 @@
 
 namespace canopy::kernels::hopper {
 
-inline constexpr int kRows = 64;  // of a warpgroup
+inline constexpr int kRows = 64;  // rows of a warpgroup
 inline constexpr int kWarpgroup = 128;
 
 template <int kRowBlocksOfTile, int kKeysOfStep, int kDim, typename ElementType>
@@ -27,15 +27,15 @@ struct Tile {
   static constexpr int kThreads = (kRowBlocks + 1) * kWarpgroup;
   static constexpr int kChunks = kKeyTile / kKeyChunkTokens;
 
-  static constexpr int kQueryBytes = kRows * kHeadDim * 2;  // of a warpgroup
+  static constexpr int kQueryBytes = kRows * kHeadDim * 2;  // per warpgroup
   static constexpr int kQueryBuffers = 2;
   static constexpr int kQueries = kQueryBuffers * kRowBlocks * kQueryBytes;
-  static constexpr int kGroupBytes = 8 * kHeadDim * 2;  // 8 tokens
+  static constexpr int kGroupBytes = 8 * kHeadDim * 2;  // a group has 8 tokens
   static constexpr int kChunkBytes = 2 * kGroupBytes;
   static constexpr int kStepBytes = kKeyTile * kHeadDim * 2;
   static constexpr int kExitBytes = kKeyTile * 4;
 
-  static constexpr int kAlignment = 1024;  // of the swizzle
+  static constexpr int kAlignment = 1024;  // required by the swizzle
   static constexpr int kBarrierBytes = 512;
   static constexpr int kMaxShared = 227 * 1024;
   static constexpr int kFit =
@@ -45,17 +45,18 @@ struct Tile {
   static constexpr int kSharedBytes =
       kAlignment + kBarrierBytes + kQueries + kStages * (2 * kStepBytes + kExitBytes);
 
-  // 64K registers: 128 threads of the producer's warpgroup give theirs to the others.
+  // The multiprocessor has 64K registers. The 128 threads of the producer's warpgroup give some of
+  // theirs to the consumers.
   static constexpr int kProducerRegisters = kRowBlocks == 2 ? 40 : 32;
   static constexpr int kConsumerRegisters = kRowBlocks == 2 ? 232 : 160;
 };
 
 struct Params {
   CUtensorMap q, out;          // [64, group, tokens, halves, kv heads]
-  CUtensorMap k, v;            // [64, 8, halves, tokens / 8, kv heads], a chunk a box
-  CUtensorMap k_step, v_step;  // as k and v, a step a box
-  CUtensorMap k_tail, v_tail;  // [64, tokens, halves, kv heads]: for a last chunk that ends inside
-                               // a group of 8
+  CUtensorMap k, v;            // [64, 8, halves, tokens / 8, kv heads], one chunk per box
+  CUtensorMap k_step, v_step;  // as k and v, but one step per box
+  // [64, tokens, halves, kv heads]: for a last chunk that ends within a group of 8
+  CUtensorMap k_tail, v_tail;
   VisibilityLists lists;
   float* log_sum_exp;
   int32_t num_tokens;
@@ -63,20 +64,20 @@ struct Params {
   int32_t group;
   int32_t log2_padded_group;
   int32_t tile_tokens;
-  int32_t tail_chunk;  // -1: none
+  int32_t tail_chunk;  // chunk copied with the tail maps; -1 = none
   bool longest_first;
   float scale;
 };
 
-// What the producer tells about an item; arrives with its queries.
+// The description of an item, which the producer sends together with the item's queries.
 struct Item {
-  int32_t tile;  // -1: no more
+  int32_t tile;  // -1 = no more items
   int32_t kv_head;
   int32_t steps;
   int32_t masked_steps;
 };
 
-// Shared addresses.
+// Addresses in shared memory.
 template <typename T>
 struct Shared {
   uint32_t queries;                           // [buffer][row block]

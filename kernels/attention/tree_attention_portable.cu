@@ -1,5 +1,5 @@
-// Tree attention with mma.sync and cp.async: a block of four warps for 64 rows of one kv head, the
-// listed key chunks in steps of 64 keys, two steps in shared memory.
+// Tree attention with mma.sync and cp.async. A block of four warps processes 64 rows of one kv
+// head. Key chunks are processed in steps of 64 keys, with two steps in shared memory.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -18,7 +18,8 @@ constexpr int32_t kThreads = 128;
 constexpr int32_t kRows = 64;
 constexpr int32_t kKeys = TilingOf(TreeAttentionInstance::kPortable).key_tile;
 constexpr int32_t kChunks = kKeys / kKeyChunkTokens;
-constexpr int32_t kPadElements = 8;  // a row is an odd number of 16-byte units: no bank conflicts
+// makes a row an odd number of 16-byte units, which avoids bank conflicts
+constexpr int32_t kPadElements = 8;
 
 template <typename Element>
 struct Params {
@@ -48,7 +49,8 @@ struct Layout {
   static constexpr int kBytes = kExitsAt + 2 * kKeys * 4;
 };
 
-// Copies 16 bytes, or zeros when not `valid`; the source must then still be a valid address.
+// Copies 16 bytes, or writes zeros if `valid` is false. The source must be a valid address in both
+// cases.
 __device__ __forceinline__ void CopyAsync(uint32_t target, const void* source, bool valid) {
   const int32_t bytes = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source),
@@ -76,7 +78,7 @@ __device__ __forceinline__ void LoadMatricesTransposed(uint32_t address, uint32_
                : "memory");
 }
 
-// d[16 x 8] += a[16 x 16] b[16 x 8].
+// Computes d[16 x 8] += a[16 x 16] b[16 x 8].
 template <typename Element>
 __device__ __forceinline__ void Multiply(float* d, const uint32_t* a, uint32_t b0, uint32_t b1) {
   if constexpr (std::is_same_v<Element, __half>) {
@@ -99,7 +101,7 @@ template <typename Element, int kHeadDim>
 __device__ __forceinline__ void CopyStep(const Params<Element>& p, uint32_t shared,
                                          const int32_t* list, int32_t step, int32_t kv_head) {
   using L = Layout<kHeadDim>;
-  constexpr int32_t kUnits = kHeadDim / 8;  // of 16 bytes, in a row
+  constexpr int32_t kUnits = kHeadDim / 8;  // 16-byte units per row
   const int32_t buffer = step % 2;
   const Element* k = p.k + kv_head * p.k_strides.head;
   const Element* v = p.v + kv_head * p.v_strides.head;
@@ -178,7 +180,7 @@ __global__ void __launch_bounds__(kThreads) PortableKernel(const Params<Element>
   using L = Layout<kHeadDim>;
   extern __shared__ __align__(16) char raw[];
   const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
-  // Heads fastest: blocks that run together share lists.
+  // The head index varies fastest, so blocks that run at the same time share lists.
   const int32_t tile = blockIdx.x / p.num_kv_heads;
   const int32_t kv_head = blockIdx.x % p.num_kv_heads;
   const int32_t lane = threadIdx.x % 32;
@@ -198,7 +200,7 @@ __global__ void __launch_bounds__(kThreads) PortableKernel(const Params<Element>
   CopyStep<Element, kHeadDim>(p, shared, list, 0, kv_head);
   WaitCopies<0>();
   __syncthreads();
-  // What ldmatrix reads: lane l gives row l % 16 of the 16 x 16 block, 16-byte column l / 16.
+  // ldmatrix reads, for lane l, row l % 16 of the 16 x 16 block at 16-byte column l / 16.
   const uint32_t lane_offset = (lane % 16) * L::kRowBytes + lane / 16 * 16;
   uint32_t queries[kHeadDim / 16][4];
 #pragma unroll

@@ -1,5 +1,5 @@
-// The form of tree attention for every device of compute capability 8.0 and newer, for
-// tree_attention.cu alone.
+// The form of tree attention for devices of compute capability 8.0 and newer. Only
+// tree_attention.cu calls it.
 #ifndef KERNELS_ATTENTION_TREE_ATTENTION_PORTABLE_H_
 #define KERNELS_ATTENTION_TREE_ATTENTION_PORTABLE_H_
 
@@ -8,10 +8,10 @@
 
 namespace canopy::kernels {
 
-// Once a device, before the first launch.
+// Call it once per device, before the first launch.
 cudaError_t InitTreeAttentionPortable();
 
-// As LaunchTreeAttention, for the instance kPortable.
+// Like LaunchTreeAttention, for the instance kPortable.
 cudaError_t LaunchTreeAttentionPortable(const TreeAttentionParams& params, cudaStream_t stream);
 
 }  // namespace canopy::kernels

@@ -1,6 +1,6 @@
-// The online softmax of one step, on a thread's share of 16 score rows: accumulator layout of
-// mma and wgmma alike. Lane l of a warp holds rows l / 4 (slots 4n, 4n + 1) and l / 4 + 8 (slots
-// 4n + 2, 4n + 3) at columns 8n + 2 (l % 4) + {0, 1}.
+// The online softmax of one step on a thread's part of 16 score rows. mma and wgmma have the same
+// accumulator layout: lane l of a warp holds rows l / 4 (slots 4n, 4n + 1) and l / 4 + 8 (slots 4n
+// + 2, 4n + 3) at columns 8n + 2 (l % 4) + {0, 1}.
 #ifndef KERNELS_ATTENTION_TREE_ATTENTION_SOFTMAX_CUH_
 #define KERNELS_ATTENTION_TREE_ATTENTION_SOFTMAX_CUH_
 
@@ -12,27 +12,29 @@
 namespace canopy::kernels {
 
 struct SoftmaxState {
-  float max[2] = {kNoMaximum, kNoMaximum};  // of raw scores; may lag by kMaximumSlack
-  float sum[2] = {0, 0};                    // this thread's share
+  // maximum of raw scores; may be too low by kMaximumSlack
+  float max[2] = {kNoMaximum, kNoMaximum};
+  float sum[2] = {0, 0};  // this thread's part of the sum
 };
 
-// Where a thread's two rows stand for the mask, relative to the first token of the own chunks.
+// The positions of a thread's two rows for the mask.
 struct MaskRows {
-  int32_t token[2];   // absolute
+  int32_t token[2];   // token of each row
   int32_t own_token;  // first token of the query tile's own chunks
-  int32_t own_keys;   // keys of the own chunks, which come first in the list
+  int32_t own_keys;   // number of keys in the own chunks, which come first in the list
 };
 
-// Sets scores of unseen keys to -inf. `exits` are the exit indices of the step's keys, by shared
-// address; `first_key` is how many keys of the list came before this step. Own keys may come after
-// a query, all others come before the tile: only with kOwn are positions compared too.
+// Sets the scores of keys that a row does not read to -inf. `exits` is the shared-memory address of
+// the exit indices of the step's keys; `first_key` is the number of keys of the list before this
+// step. Own keys may come after a query, so kOwn compares positions too. All other keys come before
+// the tile.
 template <bool kOwn, int kScores>
 __device__ __forceinline__ void MaskStep(float (&scores)[kScores], uint32_t exits,
                                          const MaskRows& rows, int32_t first_key) {
   const int32_t lane_column = 2 * (threadIdx.x % 4);
-  // Columns from here on, counted from the lane's first, are not own keys ...
+  // Columns from here on, counted from the lane's first column, are not own keys.
   const int32_t other_column = rows.own_keys - first_key - lane_column;
-  // ... and own keys up to here do not come after the row's token.
+  // Own keys up to these columns do not come after the row's token.
   const int32_t last_column[2] = {rows.token[0] - rows.own_token - first_key - lane_column,
                                   rows.token[1] - rows.own_token - first_key - lane_column};
 #pragma unroll
@@ -46,7 +48,7 @@ __device__ __forceinline__ void MaskStep(float (&scores)[kScores], uint32_t exit
       bool visible = rows.token[i / 2] <= exit[i % 2];
       if constexpr (kOwn) {
         const int32_t column = 8 * n + i % 2;
-        // Bitwise: a branch an element would be far slower than the comparisons.
+        // The operators are bitwise because a branch per element would be far slower.
         visible = static_cast<bool>(visible &
                                     ((column >= other_column) | (column <= last_column[i / 2])));
       }
@@ -65,8 +67,8 @@ __device__ __forceinline__ void MaskScores(float (&scores)[kScores], uint32_t ex
   }
 }
 
-// Turns scores into exp(scale x (score - max)) and adds them to the sums. Returns whether the
-// output so far must be multiplied by `rescale`; the same for all lanes of a warp.
+// Replaces scores by exp(scale x (score - max)) and adds them to the sums. Returns true if the
+// output so far must be multiplied by `rescale`. The result is the same in all lanes of a warp.
 template <int kScores>
 __device__ __forceinline__ bool SoftmaxStep(float (&scores)[kScores], float scale_log2,
                                             SoftmaxState& state, float (&rescale)[2]) {
@@ -98,8 +100,9 @@ __device__ __forceinline__ bool SoftmaxStep(float (&scores)[kScores], float scal
     state.sum[0] += scores[4 * n] + scores[4 * n + 1];
     state.sum[1] += scores[4 * n + 2] + scores[4 * n + 3];
   }
-  // Sums are never negative: the comparison makes the answer, and with it whatever waits for it,
-  // come after the exponentials, which ptxas would else schedule behind the wait they should fill.
+  // Sums are never negative, so the comparison does not change the result. It makes the result
+  // depend on the exponentials. Otherwise ptxas would schedule them after the wait that they should
+  // overlap with.
   must_rescale = must_rescale | (state.sum[0] < 0) | (state.sum[1] < 0);
   return __any_sync(0xFFFFFFFF, must_rescale);
 }
@@ -112,7 +115,8 @@ __device__ __forceinline__ void Rescale(float (&output)[kOutputs], const float (
   }
 }
 
-// Rounds probabilities into the left operand of the next product: four registers for 16 keys.
+// Rounds probabilities and packs them into the left operand of the next product: four registers for
+// 16 keys.
 template <typename Element, int kScores>
 __device__ __forceinline__ void PackScores(const float (&scores)[kScores],
                                            uint32_t (&packed)[kScores / 2]) {

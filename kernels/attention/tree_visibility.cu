@@ -1,6 +1,7 @@
-// The lists that tree attention walks. In DFS order a key before a query tile is seen by some of
-// its queries exactly when its subtree reaches the tile's first token, and by all when it reaches
-// the last: so a chunk's least and largest exit index decide.
+// Builds the lists that tree attention reads. In depth-first order, a key before a query tile is
+// read by some of its queries exactly when the key's subtree reaches the tile's first token, and by
+// all of them when it reaches the last token. So the smallest and largest exit index of a chunk are
+// sufficient.
 #include <cstdint>
 
 #include "kernels/attention/tree_attention.h"
@@ -14,7 +15,7 @@ constexpr int32_t kThreads = 256;
 constexpr int32_t kScanThreads = 1024;
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;
 
-// One thread a token of the padded exits; 16 neighbouring lanes reduce a chunk.
+// Uses one thread per token of the padded exits; 16 neighbouring lanes reduce a chunk.
 __global__ void BoundChunks(const int32_t* exit, int32_t num_tokens, VisibilityLists lists) {
   WaitForEarlierKernels();
   const int32_t token = blockIdx.x * kThreads + threadIdx.x;
@@ -39,7 +40,8 @@ __global__ void BoundChunks(const int32_t* exit, int32_t num_tokens, VisibilityL
   }
 }
 
-// Exclusive running maximum over the chunks; one block, a run of chunks each thread.
+// Computes the exclusive running maximum over the chunks in one block; each thread scans
+// consecutive chunks.
 __global__ void ScanChunks(VisibilityLists lists) {
   WaitForEarlierKernels();
   __shared__ int32_t warp_max[kScanThreads / 32];
@@ -80,7 +82,8 @@ __global__ void ScanChunks(VisibilityLists lists) {
   }
 }
 
-// The first chunk from which on a key may reach `token`: chunks before it hold none.
+// Returns the first chunk that may have a key whose subtree reaches `token`. Earlier chunks have
+// none.
 __device__ int32_t FirstReachingChunk(const VisibilityLists& lists, int32_t token, int32_t end) {
   const int32_t lane = threadIdx.x % 32;
   int32_t low = 0;
@@ -88,7 +91,7 @@ __device__ int32_t FirstReachingChunk(const VisibilityLists& lists, int32_t toke
   while (low < high) {
     const int32_t stride = (high - low + 31) / 32;
     const int32_t chunk = low + lane * stride;
-    // Growing in the lane, since the running maximum grows.
+    // The condition is monotonic in the lane, because the running maximum does not decrease.
     const bool reaches = chunk >= high || lists.prefix_max[chunk + 1] >= token;
     const uint32_t reaching = __ballot_sync(kAllLanes, reaches);
     const int32_t first = reaching == 0 ? 32 : __ffs(static_cast<int32_t>(reaching)) - 1;
@@ -115,8 +118,9 @@ __device__ __forceinline__ ChunkClass Classify(const VisibilityLists& lists, int
   return result;
 }
 
-// One warp a query tile: its own chunks, partly seen ones, pads, fully seen ones. The own chunks
-// give every row a maximum in the first steps; pads stand where steps are masked anyway.
+// Lists the chunks of one query tile per warp: its own chunks, chunks that some queries read,
+// padding, then chunks that all queries read. The own chunks come first so that every row has a
+// maximum after the first steps. The padding is in steps that are masked anyway.
 __global__ void ListChunks(VisibilityLists lists, int32_t num_tokens, int32_t tile_tokens,
                            int32_t chunks_per_step) {
   WaitForEarlierKernels();
@@ -141,7 +145,7 @@ __global__ void ListChunks(VisibilityLists lists, int32_t num_tokens, int32_t ti
   const int32_t steps = (num_masked + num_fully + chunks_per_step - 1) / chunks_per_step;
   const int32_t fully_at = steps * chunks_per_step - num_fully;
   if (lane == 0) {
-    // A wrong max_path_tokens gives wrong results, but must not read or write outside.
+    // A wrong max_path_tokens gives wrong results, but must not cause accesses out of bounds.
     lists.headers[tile] = make_int2(min(steps, lists.list_capacity / chunks_per_step),
                                     (fully_at + chunks_per_step - 1) / chunks_per_step);
   }
@@ -176,7 +180,7 @@ __global__ void ListChunks(VisibilityLists lists, int32_t num_tokens, int32_t ti
   }
 }
 
-// Each query tile counts those that go before it. One block.
+// Each query tile counts the tiles that run before it. Runs in one block.
 __global__ void OrderTiles(VisibilityLists lists) {
   WaitForEarlierKernels();
   __shared__ int32_t steps[kMaxSortedTiles];

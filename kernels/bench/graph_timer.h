@@ -1,5 +1,5 @@
-// Times work on the device through a CUDA graph, in two regimes: a burst after a pause, and
-// sustained, when the card has lowered its clock.
+// Times work on the device with a CUDA graph in two regimes: in bursts after a pause, and
+// sustained, when the GPU has lowered its clock.
 #ifndef KERNELS_BENCH_GRAPH_TIMER_H_
 #define KERNELS_BENCH_GRAPH_TIMER_H_
 
@@ -14,8 +14,8 @@ struct Timing {
   double sustained_ms = 0;  // mean of about 100 ms, after 250 ms of back-to-back work
 };
 
-// `launch` enqueues the work once on the stream that it is given. Stops the program on CUDA errors.
-// Without `sustained`, that figure is left 0.
+// `launch` enqueues the work once on the given stream. Exits the program on CUDA errors. If
+// `sustained` is false, sustained_ms is 0.
 Timing TimeGraph(const std::function<cudaError_t(cudaStream_t)>& launch, bool sustained = true);
 
 }  // namespace canopy::kernels::bench

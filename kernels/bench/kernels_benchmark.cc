@@ -1,8 +1,10 @@
-// Speed of the kernels at the shapes of a Qwen3-0.6B (16 query and 8 kv heads of 128, bfloat16):
-// tree attention in useful TFLOP/s = 4 x head_dim x query heads x visible pairs / time, the layer
-// kernels in TB/s of bytes that must move. `kernels_benchmark [all | hopper | small]`: every
-// instance of tree attention instead of the one that would be chosen; or those of Hopper, and no
-// layer kernels; or forests of few query tiles.
+// Measures the kernels at the shapes of Qwen3-0.6B (16 query and 8 kv heads of 128, bfloat16). Tree
+// attention is reported in useful TFLOP/s = 4 x head_dim x query heads x visible pairs / time, and
+// the layer kernels in TB/s of the bytes that must be moved.
+//
+// Usage: `kernels_benchmark [all | hopper | small]`. "all" measures every instance of tree
+// attention instead of the chosen one; "hopper" measures only the Hopper instances and no layer
+// kernels; "small" measures forests of few query tiles.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -47,7 +49,7 @@ struct Case {
   TokenForest forest;
 };
 
-// Trees of 500 to 1400 prefix tokens and leaves of 10 to 120.
+// Returns trees with prefixes of 500 to 1400 tokens and leaves of 10 to 120 tokens.
 TokenForest RaggedForest() {
   std::mt19937 random(7);
   const auto uniform = [&](int32_t low, int32_t high) {
@@ -66,7 +68,7 @@ TokenForest RaggedForest() {
   return builder.Build();
 }
 
-// A state of 400 tokens, 5 questions of 40, 4 candidates of 16 each.
+// Returns a state of 400 tokens with 5 questions of 40 tokens and 4 candidates of 16 tokens each.
 TokenForest TypedForest() {
   check::ForestBuilder builder;
   builder.Grow(400);
@@ -92,7 +94,7 @@ std::vector<Case> Cases() {
           {"G 24 ragged trees", RaggedForest()}};
 }
 
-// Fewer query tiles than a card has multiprocessors.
+// Returns forests with fewer query tiles than a GPU has multiprocessors.
 std::vector<Case> SmallCases() {
   std::vector<Case> cases = {{"S 100 + 4 x 16", check::WideForest(1, 100, 4, 16)},
                              {"250 + 4 x 16", check::WideForest(1, 250, 4, 16)},
@@ -130,7 +132,7 @@ class AttentionCase {
     shape.max_path_tokens = item.forest.max_path_tokens;
     shape.visible_pairs = item.forest.visible_pairs;
     shape.data_type = heads.data_type;
-    // As a fused projection leaves them: q, k and v side by side in a token's row.
+    // The layout is that of a fused projection: q, k and v are adjacent in a token's row.
     const int32_t row = (heads.query + 2 * heads.kv) * heads.dim;
     const int32_t out_row = heads.query * heads.dim;
     FillAll(&qkv_, shape.num_tokens, row, heads.data_type);
@@ -188,7 +190,7 @@ class AttentionCase {
   DeviceBuffer<char> workspace_;
 };
 
-// Other models' heads, on case C.
+// Measures the heads of other models on case C.
 void BenchOtherHeads(const DeviceInfo& device) {
   const Case item = {"C, other heads", check::WideForest(32, 1024, 64, 64)};
   for (const Heads& heads :
@@ -328,7 +330,7 @@ void BenchLayers(int32_t rows) {
          [&](cudaStream_t stream) { return LaunchRowGather(gather, stream); });
 }
 
-// A chunk of the language-model head at 151,936 words.
+// Measures a chunk of the language-model head with a vocabulary of 151,936 tokens.
 void BenchLogitStats() {
   constexpr int32_t kRows = 1280;
   constexpr int32_t kWords = 151'936;

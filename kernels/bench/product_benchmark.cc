@@ -1,5 +1,5 @@
-// Speed of the matrix products with epilogues at the shapes of a Qwen3-0.6B (hidden 1024,
-// intermediate 3072, 16 query and 8 kv heads of 128, bfloat16), in TFLOP/s of the products.
+// Measures the matrix products with fused epilogues at the shapes of Qwen3-0.6B (hidden 1024,
+// intermediate 3072, 16 query and 8 kv heads of 128, bfloat16), in TFLOP/s of the products. Usage:
 // `product_benchmark`.
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +26,8 @@ constexpr int32_t kKvHeads = 8;
 constexpr int32_t kHeadDim = 128;
 constexpr int32_t kAllHeads = kQueryHeads + 2 * kKvHeads;
 
-// Normal values: the power that products draw, and so their speed, depends on the bits.
+// Fills with normal values, because the power consumption of products, and thus their speed,
+// depends on the bits.
 void Fill(size_t size, double amplitude, DeviceBuffer<uint8_t>* buffer) {
   std::mt19937 random(3);
   std::normal_distribution<double> normal(0, amplitude);
@@ -45,7 +46,7 @@ void Fill(size_t size, double amplitude, DeviceBuffer<uint8_t>* buffer) {
 
 constexpr int32_t kRowCounts[] = {64, 192, 256, 512, 920, 2168, 4320, 9184, 16'384, 163'840};
 
-// `launch` takes a tile's weights.
+// `launch` is called with the tile's weights and a stream.
 template <typename Launch>
 void Report(const char* name, int32_t num_rows, double operations, Launch launch) {
   for (const int32_t tile_weights : {0, 128, 256}) {

@@ -24,7 +24,7 @@ constexpr TreeAttentionInstance kInstances[] = {
 constexpr const char* kInstanceNames[] = {"portable", "hopper 2 x 64", "hopper 3 x 64",
                                           "hopper 3 x 80"};
 constexpr int64_t kGapElements = 64;
-// Forests of at most this many tokens are also run by the host's twin.
+// Forests of at most this many tokens are also computed by the reference on the host.
 constexpr int32_t kTwinTokens = 64;
 
 struct Worst {
@@ -78,7 +78,7 @@ class AttentionCheck {
     Place(&params_.v, &params_.v_strides, shape.num_kv_heads, &inputs_[2]);
   }
 
-  // Lays one input out with gaps of NaN: between heads, between tokens and after the last.
+  // Lays out one input with NaN gaps between heads, between tokens and after the last token.
   void Place(const void** data, HeadStrides* strides, int32_t heads,
              DeviceBuffer<uint16_t>* buffer) {
     strides->head = params_.shape.head_dim + 8 * Uniform(0, 2);
@@ -117,7 +117,7 @@ class AttentionCheck {
     }
   }
 
-  // Launches twice into fresh poisoned outputs; the second time with another stride.
+  // Launches twice into fresh poisoned outputs, which must have the same bits.
   void CheckInstance(int index, const Oracle& oracle) {
     const TreeAttentionShape& shape = params_.shape;
     params_.instance = kInstances[index];
@@ -153,7 +153,7 @@ class AttentionCheck {
     Judge(index, Compare(params_, oracle), different, strayed);
   }
 
-  // Words of the output that no token owns and that are no longer poison.
+  // Counts words of the output that belong to no token and are no longer poison.
   int64_t CountStray(int64_t gap) {
     const TreeAttentionShape& shape = params_.shape;
     if (shape.num_tokens > 400) {
@@ -177,7 +177,7 @@ class AttentionCheck {
     worst.error = std::max(worst.error, error);
     worst.ratio = std::max(worst.ratio, error / std::max(plain, 1e-6));
     worst.lse_error = std::max(worst.lse_error, result.lse_error);
-    // Scores of amplitude 6 reach about 40 and are float32 sums.
+    // Scores have amplitude 6, so they reach about 40. They are float32 sums.
     const bool good = result.not_finite == 0 && error <= 2 * plain + 1e-6 &&
                       result.lse_error <= 1e-4 && different == 0 && strayed == 0;
     if (good) {

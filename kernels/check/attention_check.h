@@ -14,9 +14,10 @@ struct AttentionCheckOptions {
   int32_t max_tokens = 3000;
 };
 
-// Runs, prints a table of worst cases and each failure; returns how many failed. Outputs are
-// poisoned before, inputs are NaN wherever no token stands, each launch is repeated and must give
-// the same bits, and the error may be twice that of the plain 16-bit implementation.
+// Runs the checks, prints a table of worst cases and each failure, and returns the number of
+// failures. Outputs are poisoned before each launch, and inputs are NaN outside the tokens. Each
+// launch runs twice and must give the same bits. The error may be at most twice that of the plain
+// 16-bit implementation.
 int64_t CheckAttention(const AttentionCheckOptions& options, const DeviceInfo& device);
 
 }  // namespace canopy::kernels::check

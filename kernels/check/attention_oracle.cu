@@ -39,7 +39,7 @@ __global__ void FillKernel(FillParams p) {
   }
   const int64_t token = i / p.head_dim / p.num_heads;
   const int64_t head = i / p.head_dim % p.num_heads;
-  // A sum of four uniform values of variance 1/12 each.
+  // The sum of four uniform values of variance 1/12 each is approximately normal.
   float sum = 0;
   for (uint32_t j = 0; j < 4; ++j) {
     const uint32_t bits = Mix(Mix(static_cast<uint32_t>(i) * 4 + j) ^ p.seed);
@@ -58,7 +58,7 @@ struct Rows {
   TreeAttentionParams p;
 };
 
-// One warp a query row; a lane holds every 32nd element.
+// Uses one warp per query row; a lane holds every 32nd element.
 template <typename Element>
 __global__ void OracleKernel(Rows<Element> rows, Oracle oracle) {
   const TreeAttentionParams& p = rows.p;
@@ -173,7 +173,7 @@ __global__ void CompareKernel(TreeAttentionParams p, Oracle oracle, Comparison* 
     if (!isfinite(lse_error)) {
       atomicAdd(not_finite, 1ULL);
     }
-    // Doubles that are not negative are ordered as their bits are.
+    // Non-negative doubles have the same order as their bits.
     atomicMax(reinterpret_cast<unsigned long long*>(&result->lse_error),
               static_cast<unsigned long long>(__double_as_longlong(lse_error)));
   }
@@ -191,7 +191,7 @@ int32_t Blocks(int64_t threads) {
   return static_cast<int32_t>((threads + kThreads - 1) / kThreads);
 }
 
-// Calls `visit` with a null pointer of the 16-bit type.
+// Calls `visit` with a null pointer to the 16-bit type.
 template <typename Visit>
 void Dispatch(DataType type, Visit visit) {
   if (type == DataType::kFloat16) {

@@ -1,5 +1,5 @@
-// Checks all kernels on the current device: `kernels_check [seed] [forests] [max tokens]`. Exits
-// with 0 when nothing failed, 1 when something did, 2 on a CUDA error.
+// Checks all kernels on the current device. Usage: `kernels_check [seed] [forests] [max tokens]`.
+// Exits with 0 if everything passed, 1 if a check failed, and 2 on a CUDA error.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

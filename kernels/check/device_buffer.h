@@ -1,5 +1,5 @@
-// Device memory and error checks of the check and benchmark programs, which stop at the first CUDA
-// error: nothing after it would mean anything.
+// Device memory and error checks for the check and benchmark programs. They exit at the first CUDA
+// error, because later results would be meaningless.
 #ifndef KERNELS_CHECK_DEVICE_BUFFER_H_
 #define KERNELS_CHECK_DEVICE_BUFFER_H_
 
@@ -21,7 +21,7 @@ inline void Require(cudaError_t error, const char* what) {
   std::exit(2);
 }
 
-// Owns device memory; grows and never shrinks.
+// Owns device memory, which grows and never shrinks.
 template <typename T>
 class DeviceBuffer {
  public:
@@ -31,7 +31,7 @@ class DeviceBuffer {
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
 
-  // Contents are lost when it grows.
+  // The contents are lost if the buffer grows.
   void Resize(size_t size) {
     if (size <= size_) {
       return;
@@ -52,7 +52,7 @@ class DeviceBuffer {
     Require(cudaMemcpy(values.data(), data_, size * sizeof(T), cudaMemcpyDeviceToHost), "download");
     return values;
   }
-  // Every byte 0xFF: NaN in all element types.
+  // Sets every byte to 0xFF, which is NaN in all element types.
   void Poison() { Require(cudaMemset(data_, 0xFF, size_ * sizeof(T)), "poison"); }
 
   T* get() const { return data_; }

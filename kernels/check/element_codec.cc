@@ -26,7 +26,7 @@ uint16_t EncodeHalf(double value) {
     return sign | 0x7C00;
   }
   const int exponent = size < 0x1p-14 ? -14 : std::ilogb(size);
-  // nearbyint rounds halves to even; a carry into the exponent is what the sum does.
+  // nearbyint rounds halves to even. A carry into the exponent is handled by the sum below.
   const auto mantissa = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
   const int biased = size < 0x1p-14 ? 0 : exponent + 14;
   return static_cast<uint16_t>(sign | (biased * 1024 + mantissa));

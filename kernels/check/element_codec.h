@@ -1,4 +1,4 @@
-// Element types on the host: bits to double and back.
+// Converts elements between their stored bits and double on the host.
 #ifndef KERNELS_CHECK_ELEMENT_CODEC_H_
 #define KERNELS_CHECK_ELEMENT_CODEC_H_
 
@@ -12,10 +12,10 @@ namespace canopy::kernels::check {
 
 size_t ElementBytes(DataType type);
 
-// The spacing of values near 1: twice the largest relative error of one rounding.
+// Returns the spacing of values near 1, which is twice the largest relative error of one rounding.
 double Epsilon(DataType type);
 
-// `bits` holds count elements, packed.
+// Decodes the packed elements in `bits`.
 std::vector<double> Decode(const std::vector<uint8_t>& bits, DataType type);
 
 // Rounds to nearest even.

@@ -1,4 +1,4 @@
-// The kernels on the machine's GPU; kernels_check runs more of the same.
+// Runs the kernel checks on this machine's GPU. kernels_check runs more cases of the same checks.
 #include "gtest/gtest.h"
 #include "kernels/check/attention_check.h"
 #include "kernels/check/layer_check.h"

@@ -24,7 +24,7 @@ namespace {
 constexpr DataType kTypes[] = {DataType::kBFloat16, DataType::kFloat16, DataType::kFloat32};
 constexpr const char* kTypeNames[] = {"bfloat16", "float16", "float32"};
 constexpr double kRmsEpsilon = 1e-6;
-// Bytes after each output that must stay poison.
+// The number of bytes after each output that must not be written.
 constexpr size_t kGuardBytes = 256;
 
 using Values = std::vector<double>;
@@ -53,7 +53,7 @@ class LayerCheck {
     return std::uniform_int_distribution<int32_t>(low, high)(random_);
   }
 
-  // Normal values that the type holds exactly.
+  // Returns normal values that the type can represent exactly.
   Values Draw(size_t count, double amplitude = 1) {
     std::normal_distribution<double> normal(0, amplitude);
     Values values(count);
@@ -63,7 +63,7 @@ class LayerCheck {
     return Decode(Encode(values, type_), type_);
   }
 
-  // `round` returns its worst error in units of what is allowed.
+  // `round` returns its worst error as a multiple of the allowed error.
   template <typename Round>
   void CheckAll(const char* name, Round round) {
     double worst = 0;
@@ -86,8 +86,9 @@ class LayerCheck {
     buffer->Poison();
   }
 
-  // One rounding of the type, and a few float32 roundings of the row's largest value. NaN when the
-  // guard after the output was written.
+  // Returns the worst error as a multiple of the allowed error: one rounding of the type, and a few
+  // float32 roundings of the row's largest value. Returns NaN if the guard after the output was
+  // written.
   double Error(const DeviceBuffer<uint8_t>& buffer, const Values& expected, size_t row_size,
                bool guarded) {
     const size_t bytes = expected.size() * ElementBytes(type_);
@@ -100,7 +101,7 @@ class LayerCheck {
     bits.resize(bytes);
     const Values found = Decode(bits, type_);
     const double rounding = Epsilon(type_) * (type_ == DataType::kFloat32 ? 4 : 0.51);
-    // The least positive value of half precision.
+    // Half of the smallest positive number in half precision.
     const double least = type_ == DataType::kFloat16 ? 0x1p-25 : 0;
     double worst = 0;
     for (size_t row = 0; row < expected.size(); row += row_size) {
@@ -158,7 +159,7 @@ class LayerCheck {
     return std::max(sum_error, Error(out_, expected, columns, true));
   }
 
-  // Norms, unless `weight` is empty, and turns the heads of one side in `qkv`, in place.
+  // Normalizes (unless `weight` is empty) and rotates the query or key heads in `qkv`, in place.
   void TurnHeads(const Values& weight, const std::vector<int32_t>& positions,
                  const std::vector<float>& frequencies, int32_t first_head, int32_t num_heads,
                  int32_t all_heads, Values* qkv) {
@@ -272,11 +273,11 @@ class LayerCheck {
       const auto begin = source.begin() + static_cast<int64_t>(index) * columns;
       expected.insert(expected.end(), begin, begin + columns);
     }
-    // Bytes are moved, not rounded.
+    // Rows are copied without rounding, so any difference must fail.
     return Error(out_, expected, columns, true) * 1e9;
   }
 
-  // float32, like all of the last type.
+  // Logits are float32, whatever the type of this round.
   double LogitStatsRound() {
     const int32_t rows = Uniform(1, 40);
     const int32_t columns = Uniform(0, 2) == 0 ? Uniform(1, 160'000) : Uniform(1, 3000);
@@ -295,7 +296,7 @@ class LayerCheck {
     params.columns = columns;
     Require(LaunchLogitStats(params, nullptr), "LaunchLogitStats");
     Require(cudaDeviceSynchronize(), "LogitStats");
-    // A few roundings of the largest term, whatever cancels.
+    // The allowed error is a few roundings of the largest term, even if terms cancel.
     double largest = 1;
     Values expected(size_t{4} * rows);
     for (int32_t row = 0; row < rows; ++row) {
@@ -325,8 +326,8 @@ class LayerCheck {
     return worst;
   }
 
-  // Exact: 0, or infinite for a wrong rank. Rows with many ties, some with a logit that is not
-  // finite, and none, one or several targets.
+  // Ranks must be exact: the error is 0, or infinite for a wrong rank. Rows have many ties, some
+  // have a non-finite logit, and there are zero, one or several targets.
   double LogitRanksRound() {
     const int32_t rows = Uniform(1, 20);
     const int32_t columns = Uniform(0, 2) == 0 ? Uniform(1, 160'000) : Uniform(1, 3000);
@@ -350,7 +351,7 @@ class LayerCheck {
       targets.push_back(Uniform(0, columns - 1));
     }
     Upload(logits, &a_);
-    // A spare element, for no target is a size of its own.
+    // A spare element avoids an empty array if there are no targets.
     targets.push_back(0);
     positions_.Upload(targets);
     Poison(static_cast<size_t>(num_targets), &out_);

@@ -1,4 +1,4 @@
-// Checks the small layer kernels against their double-precision twins.
+// Checks the small layer kernels against the double-precision reference.
 #ifndef KERNELS_CHECK_LAYER_CHECK_H_
 #define KERNELS_CHECK_LAYER_CHECK_H_
 
@@ -6,8 +6,8 @@
 
 namespace canopy::kernels::check {
 
-// `rounds` random shapes of every kernel and type, outputs poisoned. Prints the worst errors and
-// each failure; returns how many failed.
+// Runs `rounds` random shapes of every kernel and type with poisoned outputs. Prints the worst
+// errors and each failure, and returns the number of failures.
 int64_t CheckLayers(uint32_t seed, int32_t rounds);
 
 }  // namespace canopy::kernels::check

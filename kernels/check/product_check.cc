@@ -19,9 +19,9 @@ namespace {
 
 constexpr DataType kTypes[] = {DataType::kBFloat16, DataType::kFloat16};
 constexpr const char* kTypeNames[] = {"bfloat16", "float16"};
-// Elements after each array that are NaN, and after the output must stay so.
+// The number of NaN elements after each array. Those after the output must not be written.
 constexpr size_t kGuardElements = 4096;
-// Of a sum of float32 products, in units of the sum of their sizes.
+// The allowed error of a sum of float32 products, relative to the sum of their magnitudes.
 constexpr double kSumError = 1e-6;
 constexpr double kRmsEpsilon = 1e-6;
 
@@ -33,7 +33,7 @@ struct Shape {
   int32_t inner = 0;
 };
 
-// A sum of products, and the sum of their sizes.
+// A sum of products, and the sum of their magnitudes.
 struct Sum {
   double value = 0;
   double size = 0;
@@ -69,7 +69,7 @@ class ProductCheck {
   }
 
  private:
-  // `round` returns its worst error in units of what is allowed.
+  // `round` returns its worst error as a multiple of the allowed error.
   template <typename Round>
   int64_t CheckAll(const char* name, int32_t rounds, Round round) {
     double worst = 0;
@@ -89,7 +89,7 @@ class ProductCheck {
     return std::uniform_int_distribution<int32_t>(low, high)(random_);
   }
 
-  // Deep ones, ones with more tiles than multiprocessors, and ones that end inside a tile.
+  // Returns a deep shape, one with more tiles than multiprocessors, or one that ends within a tile.
   Shape DrawShape(int32_t round) {
     switch (round % 3) {
       case 0:
@@ -121,7 +121,7 @@ class ProductCheck {
     out_.Poison();
   }
 
-  // Empty when something after the output was written.
+  // Returns an empty list if memory after the output was written.
   Values ReadOutput(size_t size) {
     std::vector<uint8_t> bits = out_.Download((size + kGuardElements) * ElementBytes(type_));
     const auto end = bits.begin() + static_cast<int64_t>(size * ElementBytes(type_));
@@ -132,9 +132,9 @@ class ProductCheck {
     return Decode(bits, type_);
   }
 
-  // The error of one element in units of a rounding and `further`.
+  // Returns the error of one element as a multiple of one rounding plus `further`.
   double Error(double found, double expected, double further) const {
-    // The least positive value of half precision.
+    // Half of the smallest positive number in half precision.
     const double least = type_ == DataType::kFloat16 ? 0x1p-25 : 0;
     return std::abs(found - expected) /
            (0.51 * Epsilon(type_) * std::abs(expected) + further + least);
@@ -173,7 +173,7 @@ class ProductCheck {
         const Sum up =
             Dot(inputs, &weight[size_t(shape.columns + column) * shape.inner], shape.inner);
         const double expected = reference::SiluMul({gate.value, up.value})[0];
-        // SiLU is at most as steep as 1.1, and as large as its argument.
+        // The slope of SiLU is at most 1.1, and its magnitude is at most that of its argument.
         const double error = Error(found[size_t(row) * shape.columns + column], expected,
                                    1e-6 * (1 + std::abs(gate.value)) * std::abs(expected) +
                                        kSumError * (1.1 * gate.size * std::abs(up.value) +
@@ -186,7 +186,7 @@ class ProductCheck {
     return worst;
   }
 
-  // One head of one row, as the kernel should leave it.
+  // Returns the expected result of one head of one row.
   Values ExpectedHead(Values head, const Values& norm, bool turned, int32_t position,
                       const std::vector<float>& frequencies) const {
     if (!turned) {
@@ -277,7 +277,7 @@ class ProductCheck {
         const bool turned = head < query_heads + kv_heads;
         const Values expected = ExpectedHead(sums, norms[head < query_heads ? 0 : 1], turned,
                                              positions[row], frequencies);
-        // What a norm multiplies sums by, and so their errors.
+        // The factor by which the norm multiplies sums, and thus their errors.
         const double gain =
             turned && has_norm ? NormGain(sums, norms[head < query_heads ? 0 : 1]) : 1;
         double largest = 0;
@@ -317,7 +317,7 @@ class ProductCheck {
     columns_.Upload(target_columns);
     workspace_.Resize(static_cast<size_t>(LogitProductWorkspaceBytes(shape.rows, shape.columns)));
     workspace_.Poison();
-    // Four results of each row, then the targets.
+    // There are four results per row, then the targets.
     const size_t size = size_t{4} * shape.rows + num_targets;
     logits_.Resize(size + kGuardElements);
     logits_.Poison();
@@ -369,7 +369,7 @@ class ProductCheck {
           std::max({1.0, std::abs(stats.max_logit), std::abs(stats.min_logit)}) / temperature;
       const double allowed = scaled_error + 4e-6 * std::max(1.0, largest);
       compare(row, stats.log_sum_exp, allowed);
-      // Moves by at most the spread of the logits times their error.
+      // The entropy changes by at most the spread of the logits times their error.
       compare(size_t(shape.rows) + row, stats.entropy, allowed * std::max(1.0, 2 * largest));
       compare(size_t{2} * shape.rows + row, stats.min_logit, logit_error);
       compare(size_t{3} * shape.rows + row, stats.max_logit, logit_error);

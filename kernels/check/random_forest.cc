@@ -48,11 +48,13 @@ TokenForest ForestBuilder::Build() {
 }
 
 TokenForest RandomForest(std::mt19937& random, int32_t max_tokens) {
-  // Small sizes and sizes near tile borders matter most; long ones are rare.
+  // Most forests are small or have sizes near tile borders, because these matter most. Large ones
+  // are rare.
   const int32_t limit = Uniform(random, 0, 3) == 0 ? max_tokens : std::min(max_tokens, 400);
   const int32_t tokens = Uniform(random, 1, limit);
   const int32_t max_run = 1 << Uniform(random, 0, 8);
-  // How often a chain ends in a new tree, at a random ancestor, or just above its end.
+  // The weights with which a chain is followed by a new tree, by a random ancestor, or by a branch
+  // just above its end.
   const int32_t new_tree = Uniform(random, 0, 3);
   const int32_t far_back = Uniform(random, 0, 8);
   const bool wide = Uniform(random, 0, 3) == 0;

@@ -17,9 +17,9 @@ struct TokenForest {
 // Builds a forest token by token in depth-first order.
 class ForestBuilder {
  public:
-  // A chain below the current token.
+  // Appends a chain below the current token.
   void Grow(int32_t tokens);
-  // Back to the ancestor at which `depth` tokens are open; 0 starts a new tree.
+  // Returns to the ancestor at which `depth` tokens are open; 0 starts a new tree.
   void ReturnTo(int32_t depth);
   int32_t depth() const { return static_cast<int32_t>(open_.size()); }
   int32_t num_tokens() const { return static_cast<int32_t>(forest_.exit.size()); }
@@ -30,13 +30,15 @@ class ForestBuilder {
   std::vector<int32_t> open_;  // the current path
 };
 
-// Chains, wide, deep, bushy or mixed, one or many trees, 1 to max_tokens tokens.
+// Returns a forest of 1 to max_tokens tokens: chains, or wide, deep, bushy or mixed trees, one or
+// many.
 TokenForest RandomForest(std::mt19937& random, int32_t max_tokens);
 
-// `trees` times: a prefix, then `leaves` chains of `leaf_tokens` below it.
+// Returns `trees` trees, each with a prefix and `leaves` chains of `leaf_tokens` below it.
 TokenForest WideForest(int32_t trees, int32_t prefix, int32_t leaves, int32_t leaf_tokens);
 
-// `trees` times: a root chain, then `levels` of binary branching with chains of `branch_tokens`.
+// Returns `trees` trees, each with a root chain and `levels` of binary branching with chains of
+// `branch_tokens`.
 TokenForest DeepForest(int32_t trees, int32_t root, int32_t levels, int32_t branch_tokens);
 
 }  // namespace canopy::kernels::check

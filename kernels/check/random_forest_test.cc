@@ -10,7 +10,7 @@ namespace canopy::kernels::check {
 namespace {
 
 TEST(ForestBuilder, NumbersTheDrawnExample) {
-  // 0 - 1 - 2, 0 - 3 - 4.
+  // The trees are 0 - 1 - 2 and 0 - 3 - 4.
   ForestBuilder builder;
   builder.Grow(3);
   builder.ReturnTo(1);
@@ -38,7 +38,7 @@ TEST(RandomForest, IsAForestInDepthFirstOrderWithTrueCounts) {
         if (forest.exit[key] < query) {
           continue;
         }
-        // Subtrees nest.
+        // The subtree of the query is inside the subtree of the key.
         ASSERT_GE(forest.exit[key], forest.exit[query]);
         ++ancestors;
       }

@@ -1,9 +1,9 @@
-// The part of CUDA's runtime API that kernels/*.h name, for builds on machines without CUDA. Values
-// are CUDA's own.
+// Declares the part of CUDA's runtime API that kernels/*.h use, for builds on machines without
+// CUDA. The values are the same as in CUDA.
 #ifndef KERNELS_NO_CUDA_CUDA_RUNTIME_API_H_
 #define KERNELS_NO_CUDA_CUDA_RUNTIME_API_H_
 
-// Tells this header from CUDA's own.
+// Distinguishes this header from CUDA's own.
 #define KERNELS_NO_CUDA 1
 
 enum cudaError_t {  // NOLINT(readability-identifier-naming)

@@ -1,4 +1,4 @@
-// Stands for the kernels in a build without nvcc.
+// Replaces the kernels in a build without nvcc. Every launch returns cudaErrorNotSupported.
 #include "kernels/attention/tree_attention.h"
 #include "kernels/device.h"
 #include "kernels/product/gated_product.h"

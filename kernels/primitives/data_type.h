@@ -1,4 +1,4 @@
-// The element types that kernels take.
+// The element types that kernels support.
 #ifndef KERNELS_PRIMITIVES_DATA_TYPE_H_
 #define KERNELS_PRIMITIVES_DATA_TYPE_H_
 

@@ -1,5 +1,5 @@
-// Hopper instructions that CUDA C++ has no functions for, one thin wrapper each: transaction
-// barriers, the bulk tensor copy engine (TMA) and warpgroup matrix products. sm_90a only.
+// Thin wrappers of Hopper instructions that have no CUDA C++ function: transaction barriers, the
+// bulk tensor copy engine (TMA) and warpgroup matrix products. Only for sm_90a.
 #ifndef KERNELS_PRIMITIVES_HOPPER_PTX_CUH_
 #define KERNELS_PRIMITIVES_HOPPER_PTX_CUH_
 
@@ -15,7 +15,7 @@ __device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// --- Barriers in shared memory, by their 32-bit shared address.
+// --- Barriers in shared memory, identified by their 32-bit shared address.
 
 __device__ __forceinline__ void InitBarrier(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -29,13 +29,13 @@ __device__ __forceinline__ void Arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// Arrives, and lets the phase wait for `bytes` of copies too.
+// Arrives, and makes the phase also wait for `bytes` of copies.
 __device__ __forceinline__ void ArriveExpect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
 
-// Returns once the phase of this parity is over.
+// Returns when the phase with this parity is complete.
 __device__ __forceinline__ void Wait(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n"
@@ -48,9 +48,9 @@ __device__ __forceinline__ void Wait(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
-// Arrives at the barrier at the same place in the shared memory of block `rank` of the cluster.
-// Says nothing about ordinary writes: releasing them to the cluster would cost a fence of the whole
-// device, 0.5 us.
+// Arrives at the barrier at the same address in the shared memory of block `rank` of the cluster.
+// Does not make earlier ordinary writes visible there: that would need a device-wide fence, which
+// takes 0.5 us.
 __device__ __forceinline__ void ArriveAt(uint32_t barrier, uint32_t rank) {
   asm volatile(
       "{\n"
@@ -68,13 +68,13 @@ __device__ __forceinline__ uint32_t ClusterRank() {
   return rank;
 }
 
-// Meets all threads of the cluster. Publishes initialised barriers (FenceBarrierInit), not ordinary
-// writes.
+// Waits for all threads of the cluster. Makes initialized barriers visible (with FenceBarrierInit),
+// but not ordinary writes.
 __device__ __forceinline__ void SyncCluster() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// Meets `threads` threads that use the same named barrier (1..15).
+// Waits for `threads` threads that use the same named barrier (1..15).
 __device__ __forceinline__ void SyncNamed(uint32_t barrier, uint32_t threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
@@ -90,7 +90,8 @@ __device__ __forceinline__ void LoadBox2(uint32_t target, const CUtensorMap& map
       : "memory");
 }
 
-// To the same place of every block of the cluster whose bit is set, and to the barrier there.
+// Copies to the same address in every block of the cluster whose bit is set, and signals its
+// barrier.
 __device__ __forceinline__ void LoadBox2ToBlocks(uint32_t target, const CUtensorMap& map,
                                                  uint32_t barrier, int32_t c0, int32_t c1,
                                                  uint16_t blocks) {
@@ -139,7 +140,7 @@ __device__ __forceinline__ void StoreBox2(uint32_t source, const CUtensorMap& ma
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Returns once this thread's stores have read their shared memory.
+// Returns when this thread's stores have finished reading shared memory.
 __device__ __forceinline__ void WaitStoresRead() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -157,13 +158,13 @@ __device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// Orders ordinary shared-memory stores before what the copy engine reads next.
+// Orders earlier ordinary shared-memory stores before later reads by the copy engine.
 __device__ __forceinline__ void FenceAsyncProxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Stores four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix
-// l / 8.
+// Stores four 8 x 8 matrices of 16-bit elements. Lane l gives the address of row l % 8 of matrix l
+// / 8.
 __device__ __forceinline__ void StoreMatrices(uint32_t address, uint32_t a, uint32_t b, uint32_t c,
                                               uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
@@ -196,7 +197,7 @@ __device__ __forceinline__ void WaitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keeps the compiler from moving uses of accumulators across the products in flight.
+// Prevents the compiler from moving uses of accumulators across products in flight.
 template <int kCount>
 __device__ __forceinline__ void Pin(float (&registers)[kCount]) {
 #pragma unroll
@@ -205,10 +206,10 @@ __device__ __forceinline__ void Pin(float (&registers)[kCount]) {
   }
 }
 
-// Describes an operand in shared memory with the 128-byte swizzle. `leading` and `stride` are the
-// byte offsets that PTX calls so: for a row-major (K-major) operand only `stride` counts, the
-// distance of 8-row groups; for a transposed one `leading` is the distance of 64-column halves.
-// Only the low word depends on the address, so that a step to the next operand is one addition.
+// Describes an operand in shared memory with the 128-byte swizzle. `leading` and `stride` are byte
+// offsets as defined by PTX. For a row-major (K-major) operand only `stride`, the distance of 8-row
+// groups, is used; for a transposed one `leading` is the distance of 64-column halves. Only the low
+// word depends on the address, so that advancing to the next operand is one addition.
 struct OperandDescriptor {
   uint32_t low;
   uint32_t high;
@@ -240,7 +241,7 @@ struct OperandDescriptor {
   "%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,"    \
   "%126,%127"
 
-// a and b in shared memory, both K-major. `accumulate` false overwrites d.
+// a and b are in shared memory, both K-major. If `accumulate` is false, d is overwritten.
 #define CANOPY_DEFINE_SHARED_PRODUCT(TYPE, NAME, N, COUNT, REGISTERS, A, B, P, ...)            \
   __device__ __forceinline__ void NAME(float(&d)[COUNT], uint64_t a, uint64_t b,               \
                                        bool accumulate) {                                      \
@@ -281,7 +282,7 @@ __device__ __forceinline__ void SharedProduct(float (&d)[kCount], uint64_t a, ui
   }
 }
 
-// a in registers, b in shared memory and transposed: its rows are the summed dimension.
+// a is in registers. b is in shared memory and transposed: its rows are the summed dimension.
 #define CANOPY_DEFINE_REGISTER_PRODUCT(TYPE, NAME, N, COUNT, REGISTERS, A, B, P, ...)          \
   __device__ __forceinline__ void NAME(float(&d)[COUNT], const uint32_t* a, uint64_t b,        \
                                        bool accumulate) {                                      \

@@ -1,8 +1,8 @@
-// How kernels start. On compute capability 9.0 and newer a kernel may be set up while the one
-// before it on the stream still runs (programmatic dependent launch), which hides most of the cost
-// of a launch where kernels are short. Every kernel of this folder therefore calls
-// WaitForEarlierKernels before it touches memory of others, weights of the model aside: those were
-// written long before.
+// Launches kernels. On compute capability 9.0 and newer, a kernel may be set up while the previous
+// kernel of the stream is still running (programmatic dependent launch). This hides most of the
+// launch cost of short kernels. Every kernel of this folder therefore calls WaitForEarlierKernels
+// before it accesses memory that earlier kernels write. Weights of the model may be read sooner,
+// because they were written long before.
 #ifndef KERNELS_PRIMITIVES_LAUNCH_CUH_
 #define KERNELS_PRIMITIVES_LAUNCH_CUH_
 
@@ -13,7 +13,7 @@
 
 namespace canopy::kernels {
 
-// Set by Init where the device can.
+// Allows or forbids setting up kernels early. Init allows it on devices that support it.
 void AllowEarlyLaunch(bool allowed);
 bool IsEarlyLaunchAllowed();
 
@@ -21,7 +21,7 @@ struct LaunchShape {
   int32_t blocks = 0;
   int32_t threads = 0;
   size_t shared_bytes = 0;
-  int32_t cluster_blocks = 1;  // blocks that share their memory
+  int32_t cluster_blocks = 1;  // blocks per cluster, which access each other's shared memory
 };
 
 template <typename... Parameters, typename... Arguments>
@@ -51,8 +51,8 @@ cudaError_t LaunchKernel(void (*kernel)(Parameters...), const LaunchShape& shape
   return cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
 }
 
-// Returns once all earlier kernels of the stream have finished and their writes are visible; lets
-// the next kernel be set up meanwhile.
+// Returns when all earlier kernels of the stream have finished and their writes are visible. Then
+// allows the next kernel to be set up.
 __device__ __forceinline__ void WaitForEarlierKernels() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

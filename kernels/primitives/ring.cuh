@@ -1,4 +1,4 @@
-// A position in a ring of buffers in shared memory.
+// A position in a ring of buffers in shared memory, and the parity of its barrier phase.
 #ifndef KERNELS_PRIMITIVES_RING_CUH_
 #define KERNELS_PRIMITIVES_RING_CUH_
 
@@ -6,7 +6,7 @@
 
 namespace canopy::kernels::hopper {
 
-// With the parity of the phase that is waited for.
+// `parity` is the parity of the phase to wait for.
 template <int kSize>
 struct Ring {
   int32_t index = 0;

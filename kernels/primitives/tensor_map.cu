@@ -8,7 +8,7 @@
 namespace canopy::kernels {
 namespace {
 
-// The driver's encoder, found by Init: linking the driver would tie every binary to it.
+// The driver's encoder, looked up by Init, so that binaries do not have to link the driver.
 std::atomic<PFN_cuTensorMapEncodeTiled_v12000> encode_tiled{nullptr};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Eight elements at a time between device memory and float32 registers.
+// Loads and stores eight elements at a time between device memory and float32 registers.
 #ifndef KERNELS_PRIMITIVES_VECTOR_IO_CUH_
 #define KERNELS_PRIMITIVES_VECTOR_IO_CUH_
 
@@ -40,7 +40,7 @@ __device__ __forceinline__ uint32_t PackPair<__half>(float low, float high) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// The eight elements as they are stored: 16 or 32 bytes.
+// Eight elements in their stored form: 16 or 32 bytes.
 template <typename Element>
 struct RawVector {
   uint4 words;
@@ -85,7 +85,7 @@ struct RawVector<float> {
   }
 };
 
-// Calls `visit` with a null pointer of the element type.
+// Calls `visit` with a null pointer to the element type.
 template <typename Visit>
 cudaError_t DispatchType(DataType type, Visit visit) {
   switch (type) {

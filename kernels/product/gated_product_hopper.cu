@@ -11,8 +11,8 @@
 namespace canopy::kernels {
 namespace {
 
-// Block 0 copies weights of the gate, block 1 those of up, so that a thread holds gate and up of
-// the same elements.
+// Block 0 copies the weights of the gate and block 1 those of up, so that a thread holds the gate
+// and up sums of the same elements.
 struct GatedEpilogue {
   template <typename T>
   static constexpr __host__ __device__ int32_t OutColumns() {

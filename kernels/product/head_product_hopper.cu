@@ -11,11 +11,11 @@
 namespace canopy::kernels {
 namespace {
 
-// Sine and cosine of angles up to 2^20: the remainder of full turns in float32, its sine by the
-// special function unit (absolute error 2^-21).
+// Computes the sine and cosine of angles up to 2^20. The angle is reduced modulo 2 pi in float32,
+// then evaluated by the special function unit (absolute error 2^-21).
 __device__ __forceinline__ void SineCosine(float angle, float* sine, float* cosine) {
   constexpr float kInverseTurn = 0.15915494309189535f;
-  // 2 pi as the sum of two floats.
+  // 2 pi is represented as the sum of two floats.
   constexpr float kTurn = 6.2831855f;
   constexpr float kTurnRest = -1.7484556e-7f;
   const float turns = rintf(angle * kInverseTurn);
@@ -31,8 +31,8 @@ __device__ __forceinline__ float2 LoadPair(const Element* source) {
   return pair;
 }
 
-// A thread holds all of what it needs of a head's two rows but the sums of squares, which the four
-// threads of a row share.
+// Each thread owns its elements of a head's two rows; only the sums of squares are reduced across
+// the row's four threads.
 template <int kHeadDim, typename Element>
 struct HeadEpilogue {
   using ElementType = Element;
@@ -45,10 +45,10 @@ struct HeadEpilogue {
   int32_t num_rows;
   int32_t columns;
   int32_t query_columns;
-  int32_t turned_columns;  // queries and keys
+  int32_t turned_columns;  // columns of queries and keys
   float epsilon;
 
-  static constexpr int kSums = kHeadDim / 2;  // of a thread and head
+  static constexpr int kSums = kHeadDim / 2;  // per thread and head
   static constexpr int kBlocks = kHeadDim / 8;
 
   static __device__ __forceinline__ int32_t Column(int block) {
@@ -89,7 +89,7 @@ struct HeadEpilogue {
     }
   }
 
-  // Of this thread's two rows.
+  // The positions of this thread's two rows.
   struct RowPositions {
     float of[2];
   };
@@ -105,7 +105,7 @@ struct HeadEpilogue {
     return positions;
   }
 
-  // Turns kHeads heads of `x` by the same angles, but for those that `is_turned` leaves out.
+  // Rotates kHeads heads of `x` by the same angles, except heads whose `is_turned` is false.
   template <int kHeads>
   __device__ __forceinline__ void Turn(float* x, const RowPositions& positions,
                                        const bool (&is_turned)[kHeads]) const {
@@ -163,7 +163,7 @@ struct HeadEpilogue {
   }
 };
 
-// Calls `visit` with a null pointer of the epilogue.
+// Calls `visit` with a null pointer to the epilogue.
 template <typename Visit>
 cudaError_t Dispatch(int32_t head_dim, DataType type, Visit visit) {
   if (head_dim == 64) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTileColumns = 256;
 
-// The sums of a row's logits in one tile; the maximum follows from the largest.
+// The partial sums of a row's logits in one tile. The scaled maximum follows from `largest`.
 struct Partial {
   float largest;
   float sum;
@@ -24,7 +24,7 @@ struct Partial {
   float smallest;
 };
 
-// Reads a tile's logits where they are, in registers, and keeps four numbers a row.
+// Reads a tile's logits from registers and stores four numbers per row.
 struct LogitEpilogue {
   Partial* partials;  // [column tiles, num_rows]
   int32_t num_rows;
@@ -36,7 +36,8 @@ struct LogitEpilogue {
     return T::kSumColumns;
   }
 
-  // Of the thread's row `half`, in columns before `end`.
+  // Returns the sums over this thread's logits in its row `half`. Columns from `columns` on are
+  // left out; kAll = there are none.
   template <typename T, bool kAll>
   __device__ __forceinline__ LogitSums OfThread(const float (&logits)[T::kSums], int half,
                                                 int32_t first_column) const {
@@ -88,7 +89,7 @@ struct LogitEpilogue {
 
 template <typename Element>
 struct Logits {
-  // Wide tiles only: their number is what partials are laid out by.
+  // Only wide tiles are used, because the layout of the partial sums depends on their number.
   template <int kSumColumns>
   using Tile = hopper::ProductTile<kTileColumns, 64, Element>;
   using Product = hopper::Product<Tile, LogitEpilogue>;
@@ -97,7 +98,7 @@ struct Logits {
 constexpr int kMergeRows = 32;
 constexpr int kMergeSlices = 16;
 
-// A thread merges every sixteenth tile of a row.
+// Each thread merges every sixteenth tile of a row.
 __global__ void __launch_bounds__(kMergeRows* kMergeSlices)
     MergeKernel(const Partial* partials, int32_t tiles, int32_t num_rows, float inverse_temperature,
                 LogitOutputs outputs) {
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(kMergeRows* kMergeSlices)
 
 constexpr int kTargetThreads = 256;
 
-// A warp a target.
+// Uses one warp per target.
 template <typename Element>
 __global__ void __launch_bounds__(kTargetThreads) TargetKernel(LogitProductParams p) {
   WaitForEarlierKernels();

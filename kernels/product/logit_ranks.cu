@@ -8,7 +8,7 @@
 namespace canopy::kernels {
 namespace {
 
-// As for the sums of a row (logit_stats.cu): one block reads it, so many rows are in flight.
+// One block reads a row, so that many rows are in flight, as in logit_stats.cu.
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
 
@@ -20,8 +20,8 @@ __device__ __forceinline__ int32_t SumOfWarp(int32_t count) {
   return count;
 }
 
-// A block a target. Targets of one row follow each other, so all but the first read find the row in
-// the cache.
+// Uses one block per target. Targets of the same row are consecutive, so all but the first find the
+// row in the cache.
 __global__ void __launch_bounds__(kThreads) LogitRanksKernel(LogitRanksParams params) {
   WaitForEarlierKernels();
   __shared__ int32_t warps[kWarps];
@@ -36,14 +36,14 @@ __global__ void __launch_bounds__(kThreads) LogitRanksKernel(LogitRanksParams pa
   for (auto i = static_cast<int32_t>(threadIdx.x); i < params.columns; i += kThreads) {
     const float other = row[i];
     count += static_cast<int32_t>(other > logit || (other == logit && i < column));
-    // Written so that NaN fails.
+    // The comparison is false for NaN.
     is_finite = is_finite && fabsf(other) <= FLT_MAX;
   }
   count = SumOfWarp(count);
   if (threadIdx.x % 32 == 0) {
     warps[threadIdx.x / 32] = count;
   }
-  // A barrier too: all of `warps` is written.
+  // This is also a barrier after the writes to `warps`.
   const bool all_finite = __syncthreads_and(static_cast<int>(is_finite)) != 0;
   if (threadIdx.x < 32) {
     count = SumOfWarp(threadIdx.x < kWarps ? warps[threadIdx.x] : 0);

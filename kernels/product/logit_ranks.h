@@ -1,4 +1,4 @@
-// The ranks of single logits in their rows.
+// Computes the ranks of single logits in their rows.
 #ifndef KERNELS_PRODUCT_LOGIT_RANKS_H_
 #define KERNELS_PRODUCT_LOGIT_RANKS_H_
 
@@ -8,13 +8,13 @@
 
 namespace canopy::kernels {
 
-// Dense arrays.
+// All arrays are dense.
 struct LogitRanksParams {
   const float* logits = nullptr;            // [rows, columns]
-  const int32_t* target_rows = nullptr;     // [num_targets], which logits are ranked
+  const int32_t* target_rows = nullptr;     // [num_targets], positions of the logits to rank
   const int32_t* target_columns = nullptr;  // [num_targets]
-  // Output, [num_targets]: 1 + the number of logits of the row that are larger, or equal and in a
-  // lower column. -1 in a row with a logit that is not finite.
+  // The output, [num_targets]: 1 + the number of logits of the row that are larger, or equal in a
+  // lower column. It is -1 in a row with a non-finite logit.
   int32_t* ranks = nullptr;
   int32_t columns = 0;  // > 0
   int32_t num_targets = 0;

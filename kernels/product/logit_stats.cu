@@ -8,10 +8,10 @@
 namespace canopy::kernels {
 namespace {
 
-// A row of a vocabulary is hundreds of KB: one block reads it, so many rows are in flight.
+// A row of logits has hundreds of KB. One block reads a row, so that many rows are in flight.
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
-constexpr int kUnroll = 4;  // loads of 16 bytes in flight in each thread
+constexpr int kUnroll = 4;  // 16-byte loads in flight per thread
 
 template <bool kEntropy, int kCount>
 __device__ __forceinline__ void Add(const float (&logits)[kCount], float inverse_temperature,
@@ -40,7 +40,7 @@ __device__ __forceinline__ void Add(const float (&logits)[kCount], float inverse
   }
 }
 
-// Whole in the first warp.
+// Reduces over a block. Only the first warp gets the complete result.
 __device__ __forceinline__ LogitSums OfBlock(LogitSums stats) {
   __shared__ LogitSums warps[kWarps];
 #pragma unroll
@@ -61,8 +61,8 @@ __device__ __forceinline__ LogitSums OfBlock(LogitSums stats) {
   return stats;
 }
 
-// This thread's part of a row: vectors of four, and the few logits before and after them, for a row
-// begins at 16 bytes only where the columns are a multiple of four.
+// Reads this thread's part of a row: vectors of four logits, and the few logits before and after
+// them. Rows start at multiples of 16 bytes only if the number of columns is a multiple of four.
 template <bool kEntropy>
 __device__ __forceinline__ LogitSums ReadRow(const float* row, int32_t columns,
                                              float inverse_temperature) {
@@ -78,7 +78,7 @@ __device__ __forceinline__ LogitSums ReadRow(const float* row, int32_t columns,
     float4 loaded[kUnroll];
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      // Read once: what it would push out of the caches is worth more.
+      // The load is a streaming load, because the row is read once and should not evict other data.
       loaded[i] = __ldcs(vectors + vector + i * kThreads);
     }
 #pragma unroll

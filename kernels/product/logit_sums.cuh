@@ -1,4 +1,4 @@
-// What is known of a set of logits: sums that can be merged, and what is made of them.
+// Mergeable partial sums over logits, and the results that are computed from them.
 #ifndef KERNELS_PRODUCT_LOGIT_SUMS_CUH_
 #define KERNELS_PRODUCT_LOGIT_SUMS_CUH_
 
@@ -8,8 +8,9 @@
 
 namespace canopy::kernels {
 
-// Of the logits seen so far, scaled by the inverse temperature: a maximum that sums refer to, the
-// sum of e^(x - max), and that of e^(x - max) (x - max). Smallest and largest are raw.
+// The sums over the logits read so far. `sum` is that of e^(x - max) and `weighted` that of e^(x -
+// max) (x - max), where x is the logit times the inverse temperature and `max` is the largest x.
+// `smallest` and `largest` are raw logits.
 struct LogitSums {
   float max = -FLT_MAX;
   float sum = 0;
@@ -18,11 +19,11 @@ struct LogitSums {
   float largest = -INFINITY;
 };
 
-// Sums that refer to another maximum, none smaller than their own.
+// Rescales the sums to refer to another maximum, which must not be smaller.
 __device__ __forceinline__ void MoveTo(float max, LogitSums& sums) {
   const float shift = sums.max - max;
   const float factor = __expf(shift);
-  // 0 x -inf where nothing was seen yet.
+  // Avoids 0 x -inf if no logit was read yet.
   sums.weighted = sums.sum == 0 ? 0 : factor * (sums.weighted + shift * sums.sum);
   sums.sum *= factor;
   sums.max = max;
@@ -49,7 +50,7 @@ __device__ __forceinline__ LogitSums OfLane(const LogitSums& sums, int offset) {
   return other;
 }
 
-// Where results go, [rows] each, or null.
+// The output arrays, each [rows] or null.
 struct LogitOutputs {
   float* log_sum_exp;
   float* entropy;
@@ -57,7 +58,7 @@ struct LogitOutputs {
   float* max_logit;
 
   __device__ __forceinline__ void Write(int32_t row, const LogitSums& sums) const {
-    // A NaN among the logits is in the sum alone: minimum and maximum pass it over.
+    // A NaN among the logits is only visible in the sum, because minimum and maximum ignore it.
     const bool is_number = sums.sum == sums.sum;
     const float log_sum = logf(sums.sum);
     if (log_sum_exp != nullptr) {

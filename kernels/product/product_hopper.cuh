@@ -1,10 +1,10 @@
-// rows x weight^T with Hopper's warpgroup products and copy engine, and an epilogue that sees the
-// float32 sums.
+// Computes rows x weight^T with Hopper's warpgroup products and copy engine (TMA), and passes the
+// float32 sums to an epilogue.
 //
-// Two blocks of a cluster compute two tiles of 128 rows with the same weights. Each copies its own
-// rows, and half of the weights for both. A consumer warpgroup takes 64 rows of a tile. The two
-// warpgroups drift apart by a few steps, so that one is in its epilogue while the other keeps the
-// tensor cores busy.
+// The two blocks of a cluster compute two tiles of 128 rows with the same weights. Each block
+// copies its own rows, and half of the weights for both blocks. A consumer warpgroup processes 64
+// rows of a tile. The two warpgroups drift apart by a few steps, so that one runs its epilogue
+// while the other keeps the tensor cores busy.
 #ifndef KERNELS_PRODUCT_PRODUCT_HOPPER_CUH_
 #define KERNELS_PRODUCT_PRODUCT_HOPPER_CUH_
 
@@ -19,43 +19,45 @@
 
 namespace canopy::kernels::hopper {
 
-// kSumColumns: weights of a tile, 128 or 256. kStagedColumns: columns of the output that a
-// warpgroup hands to the copy engine at a time.
+// kSumColumns is the number of weights per tile, 128 or 256. kStagedColumns is the number of output
+// columns that a warpgroup stores with one copy.
 template <int kSumColumnsOfTile, int kStagedColumnsOfTile, typename ElementType>
 struct ProductTile {
   using Element = ElementType;
   static constexpr int kSumColumns = kSumColumnsOfTile;
   static constexpr int kStagedColumns = kStagedColumnsOfTile;
-  static constexpr int kSums = kSumColumns / 2;  // of a thread
+  static constexpr int kSums = kSumColumns / 2;  // per thread
   static constexpr int kWarpgroupRows = 64;
   static constexpr int kConsumers = 2;
   static constexpr int kRows = kConsumers * kWarpgroupRows;
-  static constexpr int kStep = 64;  // summed a step: 128 bytes, the width of the swizzle
+  static constexpr int kStep = 64;  // elements summed per step: 128 bytes, the width of the swizzle
   static constexpr int kThreads = (kConsumers + 1) * 128;
   static constexpr int kClusterBlocks = 2;
 
   static constexpr int kRowBytes = kStep * 2;
-  // Boxes beyond the last row are not copied: filling them with zeros takes longer than copying.
+  // Boxes after the last row are not copied, because filling them with zeros takes longer than
+  // copying.
   static constexpr int kBoxRows = 32;
   static constexpr int kBoxBytes = kBoxRows * kRowBytes;
   static constexpr int kRowsBytes = kRows * kRowBytes;
   static constexpr int kWeightBoxRows = 64;
-  static constexpr int kWeightBoxes = kSumColumns / 2 / kWeightBoxRows;  // that one block copies
+  // boxes that one block copies
+  static constexpr int kWeightBoxes = kSumColumns / 2 / kWeightBoxRows;
   static constexpr int kWeightBoxBytes = kWeightBoxRows * kRowBytes;
   static constexpr int kWeightBytes = kWeightBoxes * kWeightBoxBytes;
   static constexpr int kOutBoxBytes = kWarpgroupRows * 128;  // 64 columns
 };
 
-// Tiles of one launch: those of `Wide`, then those of `Narrow`, which are halves of wide ones. Both
-// use the stages of the wide ones.
+// The tiles of one launch: wide tiles first, then narrow tiles, which are halves of wide ones. Both
+// use the stages of the wide tiles.
 template <typename WideTile, typename NarrowTile>
 struct ProductTiles {
   using Wide = WideTile;
   using Narrow = NarrowTile;
   static constexpr int kStageBytes = Wide::kRowsBytes + 2 * Wide::kWeightBytes;
-  static constexpr int kStagingBytes =  // of a warpgroup
+  static constexpr int kStagingBytes =  // per warpgroup
       Wide::kStagedColumns / 64 * Wide::kOutBoxBytes;
-  static constexpr int kAlignment = 1024;  // of the swizzle
+  static constexpr int kAlignment = 1024;  // required by the swizzle
   static constexpr int kBarrierBytes = 256;
   static constexpr int kMaxShared = 227 * 1024;
   static constexpr int kStages =
@@ -70,23 +72,23 @@ struct ProductParams {
   CUtensorMap weight;  // [inner, weights], boxes of 64 x kWeightBoxRows
   CUtensorMap out;     // [columns, rows], boxes of 64 x 64
   int32_t num_rows;
-  int32_t row_pairs;     // tiles of two blocks
-  int32_t column_tiles;  // wide ones
-  int32_t wide_tiles;    // the rest of row_pairs x column_tiles is cut into halves
-  int32_t tiles;         // wide and narrow ones
+  int32_t row_pairs;     // pairs of row tiles, one pair per cluster
+  int32_t column_tiles;  // number of wide tiles per row
+  int32_t wide_tiles;    // number of wide tiles; the rest of row_pairs x column_tiles is halved
+  int32_t tiles;         // wide and narrow tiles
   int32_t steps;
-  int32_t halves_apart;  // weights from those that block 0 copies to those of block 1; 0: they
-                         // follow each other
+  // distance between the weights that block 0 copies and those of block 1; 0 = adjacent
+  int32_t halves_apart;
 };
 
 struct TilePlace {
-  int32_t first_row;     // of this block's tile
-  int32_t first_column;  // of the output
-  int32_t first_weight;  // that this block copies
+  int32_t first_row;     // first row of this block's tile
+  int32_t first_column;  // first column of the output
+  int32_t first_weight;  // first weight that this block copies
 };
 
-// Neighbouring clusters share rows and weights in the L2 cache: tiles go down a band of row pairs,
-// then to the next columns.
+// Returns the place of a tile. Neighbouring clusters share rows and weights in the L2 cache: tiles
+// advance through a band of row pairs, then to the next columns.
 template <typename T>
 __device__ __forceinline__ TilePlace PlaceOf(const ProductParams& p, int32_t index, int32_t rank,
                                              int32_t out_columns) {
@@ -128,14 +130,14 @@ struct ProductShared {
   }
 };
 
-// What one thread copies for its block, tile after tile.
+// The copies of one thread for its block, tile after tile.
 template <typename Tiles>
 struct Producer {
   const ProductParams& p;
   const ProductShared<Tiles>& shared;
   Ring<Tiles::kStages> ring;
 
-  // The half of this block, to both blocks.
+  // Copies this block's half of the weights to both blocks.
   template <typename T>
   __device__ __forceinline__ void CopyWeights(const TilePlace& place, int32_t rank, int32_t step,
                                               int32_t boxes, int32_t stage) {
@@ -166,7 +168,7 @@ struct Producer {
     const int32_t boxes = (rows + T::kBoxRows - 1) / T::kBoxRows;
     int32_t step = 0;
     if (is_first) {
-      // Weights need not wait for earlier kernels.
+      // Weights can be copied before earlier kernels finish.
       const int32_t ahead = min(Tiles::kStages, p.steps);
       for (int32_t stage = 0; stage < ahead; ++stage) {
         CopyWeights<T>(place, rank, stage, boxes, stage);
@@ -177,7 +179,7 @@ struct Producer {
       }
     }
     for (; step < p.steps; ++step) {
-      // Both blocks are done with the stage.
+      // Waits until both blocks have finished with the stage.
       Wait(shared.empty + 8 * ring.index, ring.parity ^ 1);
       CopyWeights<T>(place, rank, step, boxes, ring.index);
       CopyRows<T>(place, step, boxes);
@@ -185,7 +187,7 @@ struct Producer {
   }
 };
 
-// Tells both producers that this warp is done with a stage.
+// Signals both producers that this warp has finished with a stage.
 __device__ __forceinline__ void ArriveWarpAtBoth(uint32_t barrier) {
   const uint32_t lane = threadIdx.x % 32;
   if (lane < 2) {
@@ -193,7 +195,7 @@ __device__ __forceinline__ void ArriveWarpAtBoth(uint32_t barrier) {
   }
 }
 
-// What a warpgroup computes, tile after tile.
+// The computation of a warpgroup, tile after tile.
 template <typename Tiles>
 struct Consumer {
   const ProductParams& p;
@@ -201,9 +203,9 @@ struct Consumer {
   int32_t index;
   Ring<Tiles::kStages> ring;
 
-  // sums[64 x kSumColumns] = rows x weight^T. Thread t holds, of row t / 32 * 16 + t % 32 / 4,
-  // columns 8 j + 2 (t % 4) and the next in sums[4 j] and the next, and of the row 8 further down
-  // in the two that follow.
+  // Computes sums[64 x kSumColumns] = rows x weight^T. Thread t holds parts of two rows: row r = t
+  // / 32 * 16 + t % 32 / 4, and row r + 8. Of their columns 8 j + 2 (t % 4) and the next, row r is
+  // in sums[4 j] and sums[4 j + 1], row r + 8 in sums[4 j + 2] and sums[4 j + 3].
   template <typename T>
   __device__ __forceinline__ void Sum(float (&sums)[T::kSums]) {
     int32_t last = 0;
@@ -220,7 +222,7 @@ struct Consumer {
         SharedProduct<typename T::Element>(sums, a.At(32 * i), b.At(32 * i), step > 0 || i > 0);
       }
       CommitProducts();
-      // The step before is finished; this one runs on.
+      // The previous step is complete; the current step is still running.
       WaitProducts<1>();
       if (step > 0) {
         ArriveWarpAtBoth(shared.empty + 8 * last);
@@ -233,7 +235,7 @@ struct Consumer {
     ArriveWarpAtBoth(shared.empty + 8 * last);
   }
 
-  // Rounds and stores kStagedColumns columns. `values` is laid out as sums are.
+  // Rounds and stores kStagedColumns columns. `values` has the layout of the sums.
   template <typename T>
   __device__ __forceinline__ void Store(const float* values, int32_t first_row,
                                         int32_t first_column) {
@@ -242,7 +244,7 @@ struct Consumer {
     const int32_t thread = threadIdx.x % 128;
     const int32_t lane = thread % 32;
     const int32_t row = thread / 32 * 16 + (lane / 8 % 2) * 8 + lane % 8;
-    // The staging's last content is on its way.
+    // Waits until the previous contents of the staging buffer have been stored.
     if (thread == 0) {
       WaitStoresRead();
     }
@@ -294,7 +296,7 @@ __global__ void __launch_bounds__(Tiles::Wide::kThreads, 1)
     }
     FenceBarrierInit();
   }
-  // Before a block copies into the other.
+  // Both blocks must be ready before either copies into the other.
   SyncCluster();
   const auto rank = static_cast<int32_t>(ClusterRank());
   const int32_t first = blockIdx.x / Wide::kClusterBlocks;
@@ -329,12 +331,12 @@ __global__ void __launch_bounds__(Tiles::Wide::kThreads, 1)
       consumer.template ComputeTile<Narrow>(
           PlaceOf<Narrow>(p, tile, rank, Epilogue::template OutColumns<Narrow>()), epilogue);
     }
-    // Shared memory must outlive the last store.
+    // Shared memory must remain valid until the last store has read it.
     if (threadIdx.x % 128 == 0) {
       WaitStoresRead();
     }
   }
-  // Nor may a block end before the other has told it of its last stages.
+  // A block must not exit before the other block has signalled the end of its last stages.
   SyncCluster();
 }
 

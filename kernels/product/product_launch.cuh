@@ -1,4 +1,4 @@
-// How the host starts a ProductKernel.
+// Launches a ProductKernel from the host.
 #ifndef KERNELS_PRODUCT_PRODUCT_LAUNCH_CUH_
 #define KERNELS_PRODUCT_PRODUCT_LAUNCH_CUH_
 
@@ -15,12 +15,12 @@ namespace canopy::kernels::hopper {
 struct ProductArrays {
   const void* rows = nullptr;    // [num_rows, inner]
   const void* weight = nullptr;  // [num_weights, inner]
-  void* out = nullptr;           // [num_rows, columns], or null: the epilogue stores nothing
-  int32_t num_rows = 0;          // > 0, as all sizes
+  void* out = nullptr;           // [num_rows, columns], or null if the epilogue stores nothing
+  int32_t num_rows = 0;          // all sizes are > 0
   int32_t inner = 0;
   int32_t num_weights = 0;
   int32_t columns = 0;
-  int32_t halves_apart = 0;  // as in ProductParams
+  int32_t halves_apart = 0;  // see ProductParams
   DataType data_type = DataType::kBFloat16;
 };
 
@@ -35,8 +35,9 @@ inline MapShape MatrixMap(int32_t columns, int32_t rows, uint32_t box_rows) {
   return map;
 }
 
-// What the products' launches share: checks the sizes that all of `params` have, fills `arrays`
-// from them and calls `launch(arrays)` where there are rows, which adds what is the product's own.
+// The common part of the products' launches. Checks the sizes in `params`, copies them to `arrays`
+// and, if there are rows, calls `launch(arrays)`, which adds the parameters of the specific
+// product.
 template <typename Params, typename LaunchArrays>
 cudaError_t LaunchRows(const Params& params, bool own_sizes_are_valid, LaunchArrays launch) {
   if (!own_sizes_are_valid || params.num_rows < 0 || params.inner < 1 || params.inner % 8 != 0) {
@@ -84,8 +85,8 @@ cudaError_t EncodeMaps(const ProductArrays& arrays, ProductParams* p) {
   return cudaSuccess;
 }
 
-// How many of `tiles` stay wide on so many clusters. What is left after full rounds is cut into
-// halves where these fit one round: it takes half as long.
+// Returns how many of `tiles` stay wide if they run on `clusters` clusters. The tiles after the
+// last full round are halved if the halves fit in one round, which then takes half as long.
 inline int64_t WideTiles(int64_t tiles, int64_t clusters, int32_t tile_weights) {
   if (tile_weights != 0) {
     return tile_weights == 256 ? tiles : 0;
@@ -94,21 +95,21 @@ inline int64_t WideTiles(int64_t tiles, int64_t clusters, int32_t tile_weights) 
   return 2 * rest <= clusters ? tiles - rest : tiles;
 }
 
-// For one epilogue and element type: `TileOf<N>` is the tile of N weights. Epilogue::OutColumns<T>
-// says how many columns of the output a tile gives.
+// The kernels for one epilogue and element type. `TileOf<N>` is the tile of N weights.
+// Epilogue::OutColumns<T> returns the number of output columns per tile.
 template <template <int> typename TileOf, typename Epilogue>
 struct Product {
   using Mixed = ProductTiles<TileOf<256>, TileOf<128>>;
-  // Alone, narrow tiles have more stages.
+  // A launch with only narrow tiles has more stages.
   using Narrow = ProductTiles<TileOf<128>, TileOf<128>>;
 
-  // Once a device.
+  // Call it once per device.
   static cudaError_t Init() {
     const cudaError_t error = InitTiles<Mixed>();
     return error == cudaSuccess ? InitTiles<Narrow>() : error;
   }
 
-  // `tile_weights`: 128 or 256, 0 = what is expected to be faster.
+  // `tile_weights` is 128 or 256; 0 = choose the one expected to be faster.
   static cudaError_t Launch(const ProductArrays& arrays, const Epilogue& epilogue,
                             int32_t tile_weights, int32_t num_multiprocessors,
                             cudaStream_t stream) {

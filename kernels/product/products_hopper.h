@@ -1,4 +1,4 @@
-// What Init of device.h does for the products with epilogues, on devices of compute capability 9.0.
+// The steps of Init (device.h) for the products with fused epilogues on compute capability 9.0.
 #ifndef KERNELS_PRODUCT_PRODUCTS_HOPPER_H_
 #define KERNELS_PRODUCT_PRODUCTS_HOPPER_H_
 
@@ -6,7 +6,7 @@
 
 namespace canopy::kernels {
 
-// Once a device, before the first launch.
+// Call these once per device, before the first launch.
 cudaError_t InitGatedProduct();
 cudaError_t InitHeadProduct();
 cudaError_t InitLogitProduct();

@@ -9,7 +9,7 @@ namespace canopy::kernels::reference {
 namespace {
 
 TEST(RmsNorm, DividesByTheRootMeanSquareAndWeighs) {
-  // Mean square (9 + 16) / 2 = 12.5.
+  // The mean square is (9 + 16) / 2 = 12.5.
   const std::vector<double> out = RmsNorm({3, 4}, {1, 2}, 0);
   EXPECT_NEAR(out[0], 3 / std::sqrt(12.5), 1e-12);
   EXPECT_NEAR(out[1], 8 / std::sqrt(12.5), 1e-12);
@@ -32,7 +32,7 @@ TEST(SiluMul, GatesTheSecondHalf) {
 }
 
 TEST(ReadLogits, DescribesTheSoftmaxAtATemperature) {
-  // Shares 1/4, 1/2, 1/4 at temperature 2.
+  // The probabilities at temperature 2 are 1/4, 1/2 and 1/4.
   const double doubled = 2 * std::log(2.0);
   const LogitStats stats = ReadLogits({5, 5 + doubled, 5}, 2);
   EXPECT_NEAR(stats.log_sum_exp, 2.5 + std::log(4.0), 1e-12);

@@ -17,7 +17,7 @@ double Dot(const double* a, const double* b, int32_t count) {
   return sum;
 }
 
-// One query row; returns its log-sum-exp.
+// Computes one query row and returns its log-sum-exp.
 double AttendRow(const TreeAttentionInput& input, int32_t token, int32_t head, double* out) {
   const size_t dim = input.head_dim;
   const size_t kv_heads = input.num_kv_heads;

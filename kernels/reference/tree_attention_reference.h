@@ -1,4 +1,4 @@
-// Tree attention in double precision on the host: what the kernels are compared with.
+// Tree attention in double precision on the host, which the kernels are compared with.
 #ifndef KERNELS_REFERENCE_TREE_ATTENTION_REFERENCE_H_
 #define KERNELS_REFERENCE_TREE_ATTENTION_REFERENCE_H_
 
@@ -7,8 +7,8 @@
 
 namespace canopy::kernels::reference {
 
-// Dense arrays, as in TreeAttentionParams: q [tokens, query heads, head_dim], k and v [tokens, kv
-// heads, head_dim], exit [tokens].
+// Dense arrays with the shapes of TreeAttentionParams: q [tokens, query heads, head_dim], k and v
+// [tokens, kv heads, head_dim], exit [tokens].
 struct TreeAttentionInput {
   std::vector<double> q;
   std::vector<double> k;

@@ -8,7 +8,7 @@
 namespace canopy::kernels::reference {
 namespace {
 
-// Values are 1, 10, 100, ..., so that a sum tells which tokens were read.
+// Values are 1, 10, 100, ..., so that the digits of a sum show which tokens were read.
 TreeAttentionInput DecimalInput(std::vector<int32_t> exit) {
   TreeAttentionInput input;
   double value = 1;
@@ -27,7 +27,7 @@ TreeAttentionInput DecimalInput(std::vector<int32_t> exit) {
 }
 
 TEST(TreeAttentionReference, ATokenReadsItselfAndItsAncestorsOnly) {
-  // 0 - 1 - 2, 0 - 3 - 4, and 5 alone.
+  // The trees are 0 - 1 - 2 with 0 - 3 - 4, and a single token 5.
   const TreeAttentionOutput output = TreeAttention(DecimalInput({4, 2, 2, 4, 4, 5}));
   const double expected[] = {1, 11 / 2.0, 111 / 3.0, 1001 / 2.0, 11001 / 3.0, 100000};
   const double depth[] = {1, 2, 3, 2, 3, 1};

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;
-// Warps that keep a large device busy; with fewer tokens, several warps share a token's heads.
+// The number of warps that keeps a large device busy. With fewer tokens, several warps share the
+// heads of a token.
 constexpr int32_t kEnoughWarps = 2048;
 
 template <typename Element>
@@ -21,15 +22,15 @@ struct Heads {
   int32_t num_heads;
 };
 
-// Angles of a lane's eight pairs.
+// The cosines and sines of a lane's eight pairs.
 struct Rotation {
   float cos[kVector];
   float sin[kVector];
 };
 
-// A lane holds eight elements of a head's first half and their partners in the second half, so
-// that a pair never leaves its lane; kLanes lanes hold a head. Takes slice `slice` of `num_slices`
-// of the heads.
+// Processes slice `slice` of `num_slices` of the heads; kLanes lanes hold a head. A lane holds
+// eight elements of the first half of a head and their partners in the second half, so that each
+// pair stays in one lane.
 template <typename Element, int kLanes, bool kNorm>
 __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t token,
                                             const Rotation& rotation, float epsilon, int32_t slice,
@@ -94,7 +95,7 @@ __device__ __forceinline__ void NormAndTurn(const Heads<Element>& heads, int32_t
   }
 }
 
-// num_slices warps a token.
+// Uses num_slices warps per token.
 template <typename Element, int kLanes, bool kNorm>
 __global__ void __launch_bounds__(kThreads)
     QkNormRopeKernel(Heads<Element> q, Heads<Element> k, const int32_t* position_ids,
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(kThreads)
   if (token >= num_tokens) {
     return;
   }
-  // Each angle once a warp, then to the lanes that turn by it.
+  // Each angle is computed once per warp, then sent to the lanes that use it.
   constexpr int kAnglesOfLane = kLanes * kVector / 32;
   float cos[kAnglesOfLane];
   float sin[kAnglesOfLane];
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   NormAndTurn<Element, kLanes, kNorm>(q, token, rotation, epsilon, slice, num_slices);
-  // From the other end: slices without queries begin with keys.
+  // Keys are sliced in reverse order, so that slices without queries get keys first.
   NormAndTurn<Element, kLanes, kNorm>(k, token, rotation, epsilon, num_slices - 1 - slice,
                                       num_slices);
 }

@@ -1,5 +1,5 @@
-// What happens to queries and keys between their projection and attention: RMS norm of each head
-// in models that have it, then rotary embedding by position id.
+// Processes queries and keys between their projection and attention: RMS norm of each head, in
+// models that have it, then rotary embedding by position id.
 #ifndef KERNELS_ROWS_QK_NORM_ROPE_H_
 #define KERNELS_ROWS_QK_NORM_ROPE_H_
 
@@ -10,19 +10,18 @@
 
 namespace canopy::kernels {
 
-// Works in place. Heads of a token are dense and follow each other; token strides are in elements
-// and, like the pointers, multiples of 16 bytes. Arithmetic is float32; results are rounded once.
+// Works in place. The heads of a token are dense and consecutive. Token strides are in elements;
+// they and the pointers are multiples of 16 bytes. Arithmetic is float32; results are rounded once.
 struct QkNormRopeParams {
-  // Inputs and outputs.
+  // Inputs that are overwritten with the outputs, in the data type.
   void* q = nullptr;  // [tokens, query heads, head_dim]
   void* k = nullptr;  // [tokens, kv heads, head_dim]
   // Inputs.
-  const void* q_weight = nullptr;              // [head_dim], of the data type; null, as k_weight,
-                                               // for rotary embedding alone
-  const void* k_weight = nullptr;              // [head_dim]
-  const int32_t* position_ids = nullptr;       // [tokens]
-  const float* inverse_frequencies = nullptr;  // [head_dim / 2]; pair (i, i + head_dim / 2) turns
-                                               // by position x inverse_frequencies[i]
+  const void* q_weight = nullptr;         // [head_dim], in the data type; null = no norm
+  const void* k_weight = nullptr;         // [head_dim]; null if and only if q_weight is null
+  const int32_t* position_ids = nullptr;  // [tokens]
+  // [head_dim / 2]; rotates (i, i + head_dim / 2) by position x inverse_frequencies[i]
+  const float* inverse_frequencies = nullptr;
   int64_t q_token_stride = 0;
   int64_t k_token_stride = 0;
   // Sizes.
@@ -33,8 +32,8 @@ struct QkNormRopeParams {
   float epsilon = 0;
   DataType data_type = DataType::kBFloat16;
 };
-// cudaErrorInvalidValue for another head_dim or one weight without the other. No tokens: nothing to
-// do.
+// Returns cudaErrorInvalidValue for an unsupported head_dim and for one weight without the other.
+// Does nothing if there are no tokens.
 cudaError_t LaunchQkNormRope(const QkNormRopeParams& params, cudaStream_t stream);
 
 }  // namespace canopy::kernels

@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kMaxColumns = 32768;
 
-// Over the threads of a row: a warp, or the whole block.
+// Returns the sum over the threads of a row: a warp, or the whole block.
 template <int kTeam>
 __device__ __forceinline__ float TeamSum(float value) {
 #pragma unroll
@@ -32,14 +32,14 @@ __device__ __forceinline__ float TeamSum(float value) {
   return value;
 }
 
-// kTeam threads hold a row in at most kVectors vectors each, so that it is read once.
+// kTeam threads hold a row in at most kVectors vectors each, so the row is read only once.
 template <typename Element, int kTeam, int kVectors, bool kAdd>
 __global__ void __launch_bounds__(kThreads)
     RmsNormKernel(Element* residual, const Element* delta, const Element* weight, Element* out,
                   int32_t rows, int32_t columns, float epsilon) {
   const int32_t member = threadIdx.x % kTeam;
   const int32_t num_vectors = columns / kVector;
-  // Weights need not wait for earlier kernels.
+  // Weights can be read before earlier kernels finish.
   RawVector<Element> weights[kVectors];
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {

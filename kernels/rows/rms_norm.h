@@ -1,4 +1,4 @@
-// out = x / sqrt(mean(x^2) + epsilon) * weight over rows, after x = residual (+ delta).
+// Computes out = x / sqrt(mean(x^2) + epsilon) * weight for each row, where x = residual (+ delta).
 #ifndef KERNELS_ROWS_RMS_NORM_H_
 #define KERNELS_ROWS_RMS_NORM_H_
 
@@ -9,22 +9,23 @@
 
 namespace canopy::kernels {
 
-// All arrays dense, of one data type, aligned to 16 bytes; no earlier kernel of the stream may
-// still be writing weight. Sums are float32; the result is rounded once.
+// All arrays are dense, of one data type, and aligned to 16 bytes. No earlier kernel of the stream
+// may still be writing `weight`. Sums are float32; the result is rounded once.
 struct RmsNormParams {
   // Inputs.
-  void* residual = nullptr;      // [rows, columns]; with delta, overwritten by their rounded sum
+  void* residual = nullptr;  // [rows, columns]; with delta, overwritten by the rounded sum of both
   const void* delta = nullptr;   // [rows, columns], or null
   const void* weight = nullptr;  // [columns]
   // Output.
-  void* out = nullptr;  // [rows, columns]; may be delta
+  void* out = nullptr;  // [rows, columns]; may be the same as delta
   // Sizes.
   int32_t rows = 0;
   int32_t columns = 0;  // a multiple of 8, at most 32768
   float epsilon = 0;
   DataType data_type = DataType::kBFloat16;
 };
-// cudaErrorInvalidValue for columns outside the limits. No rows: nothing to do.
+// Returns cudaErrorInvalidValue if `columns` is outside its limits. Does nothing if there are no
+// rows.
 cudaError_t LaunchRmsNorm(const RmsNormParams& params, cudaStream_t stream);
 
 }  // namespace canopy::kernels

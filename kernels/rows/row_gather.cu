@@ -9,7 +9,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kUnit = 16;  // bytes
 
-// One warp a row.
+// Uses one warp per row.
 __global__ void __launch_bounds__(kThreads) RowGatherKernel(const RowGatherParams p) {
   WaitForEarlierKernels();
   const int32_t lane = threadIdx.x % 32;

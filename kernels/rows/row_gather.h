@@ -1,4 +1,4 @@
-// out[i] = source[indices[i]], whole rows: token embeddings, endpoint rows.
+// Computes out[i] = source[indices[i]] for whole rows, such as token embeddings and endpoint rows.
 #ifndef KERNELS_ROWS_ROW_GATHER_H_
 #define KERNELS_ROWS_ROW_GATHER_H_
 
@@ -8,8 +8,8 @@
 
 namespace canopy::kernels {
 
-// Bytes are moved as they are, so any element type will do. Pointers and strides are multiples of
-// 16 bytes. Every index must be a row of the source: the caller has checked them.
+// Rows are copied as bytes, so any element type is supported. Pointers and strides are multiples of
+// 16 bytes. The caller must have checked that every index is a row of the source.
 struct RowGatherParams {
   const void* source = nullptr;      // [any, row_bytes]
   const int32_t* indices = nullptr;  // [rows]
@@ -18,7 +18,8 @@ struct RowGatherParams {
   int32_t rows = 0;
   int32_t row_bytes = 0;  // a multiple of 16
 };
-// cudaErrorInvalidValue for other row_bytes. No rows: nothing to do.
+// Returns cudaErrorInvalidValue for an invalid row_bytes or stride. Does nothing if there are no
+// rows.
 cudaError_t LaunchRowGather(const RowGatherParams& params, cudaStream_t stream);
 
 }  // namespace canopy::kernels

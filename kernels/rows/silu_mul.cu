@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// A thread takes one vector; blocks do not straddle rows.
+// Each thread processes one vector; a block never spans two rows.
 template <typename Element>
 __global__ void __launch_bounds__(kThreads)
     SiluMulKernel(const Element* gate_up, Element* out, int32_t columns, int32_t blocks_of_row) {
@@ -48,7 +48,8 @@ cudaError_t LaunchSiluMul(const SiluMulParams& params, cudaStream_t stream) {
   if (params.rows == 0) {
     return cudaSuccess;
   }
-  // Blocks of a row are of one size, cut so that few threads stand idle at its end.
+  // The blocks of a row have the same size, chosen so that few threads are idle at the end of the
+  // row.
   const int32_t vectors = params.columns / kVector;
   const int32_t blocks_of_row = (vectors + kThreads - 1) / kThreads;
   const int32_t threads = ((vectors + blocks_of_row - 1) / blocks_of_row + 31) / 32 * 32;

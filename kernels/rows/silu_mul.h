@@ -1,4 +1,4 @@
-// out = silu(gate) * up, the middle of a gated MLP.
+// Computes out = silu(gate) * up, the middle step of a gated MLP.
 #ifndef KERNELS_ROWS_SILU_MUL_H_
 #define KERNELS_ROWS_SILU_MUL_H_
 
@@ -9,7 +9,7 @@
 
 namespace canopy::kernels {
 
-// All arrays dense, aligned to 16 bytes. Arithmetic is float32; the result is rounded once.
+// All arrays are dense and aligned to 16 bytes. Arithmetic is float32; the result is rounded once.
 struct SiluMulParams {
   const void* gate_up = nullptr;  // [rows, 2 x columns], gate first
   void* out = nullptr;            // [rows, columns]
@@ -17,7 +17,8 @@ struct SiluMulParams {
   int32_t columns = 0;  // a multiple of 8
   DataType data_type = DataType::kBFloat16;
 };
-// cudaErrorInvalidValue for other columns. No rows: nothing to do.
+// Returns cudaErrorInvalidValue for an invalid number of columns. Does nothing if there are no
+// rows.
 cudaError_t LaunchSiluMul(const SiluMulParams& params, cudaStream_t stream);
 
 }  // namespace canopy::kernels

@@ -1,11 +1,11 @@
-"""Times encode_benchmark against transformers on a CPU, one after the other in rounds.
+"""Times encode_benchmark and transformers on a CPU, alternating between them in rounds.
 
     cpu_check.py --binary bazel-bin/tests/bench/encode_benchmark [--rounds 3] [--json FILE]
 
-Each round runs the benchmark's cases on the path backend and on what the measured policy takes,
-then the same shapes through transformers: float32, one thread, random weights of the same sizes.
-Compares seconds of CPU time, which other programs on the machine stretch less than wall time.
-Prints the medians of all rounds; exits with 1 where an aim of AIMS is missed. Needs no network.
+Each round runs the benchmark's cases with the path backend and with the measured policy, then the
+same shapes with transformers: float32, one thread, random weights of the same sizes. It compares
+CPU seconds, which depend less on other programs of the machine than wall time. Prints the medians
+of all rounds, and exits with 1 if a speed-up of AIMS is not reached. Needs no network.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import torch
 from gpu_check import MODELS, Case, Sizes, decoder_config, encode, make_case, paths_of
 from transformers import AutoModel
 
-# As in encode_benchmark.cc.
+# These sizes must equal those in encode_benchmark.cc.
 CASES: dict[str, Sizes] = {
     "wide": [(490, [18] * 64, 0), (490, [18] * 2, 0)],
     "small": [(100, [16] * 4, 0)],
@@ -30,18 +30,18 @@ CASES: dict[str, Sizes] = {
     "alone": [(0, [128], 0)] * 16,
 }
 BACKENDS = ("path", "measured")
-# (case, what it must be faster than, how many times). The last leaves room for noise.
+# (case, the slower alternative, required speed-up). The last one is below 1 to allow for noise.
 AIMS = [("wide", "transformers", 10.0), ("small", "transformers", 1.0), ("alone", "path", 0.95)]
 
 
 def make_model(name: str) -> Any:
-    """The decoder of the benchmark's config, with random weights."""
+    """Returns the decoder of the benchmark's config with random weights."""
     torch.manual_seed(0)
     return AutoModel.from_config(decoder_config(name)).float().eval()
 
 
 def run_benchmark(binary: str) -> dict[str, tuple[float, str]]:
-    """CPU seconds of each CASE/BACKEND, and the backend that ran."""
+    """Returns the CPU seconds of each CASE/BACKEND, and the backend that ran."""
     command = [
         binary,
         f"--benchmark_filter=/({'|'.join(BACKENDS)})$",
@@ -54,7 +54,7 @@ def run_benchmark(binary: str) -> dict[str, tuple[float, str]]:
 
 
 def time_peer(model: Any, case: Case) -> float:
-    """CPU seconds of one padded forward over all paths."""
+    """Returns the CPU seconds of one padded forward over all paths."""
     paths = paths_of(case)
     begin = time.process_time()
     encode(model, paths, rows_per_batch=len(paths))
@@ -62,7 +62,7 @@ def time_peer(model: Any, case: Case) -> float:
 
 
 def measure(binary: str, rounds: int) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Seconds by CASE/BACKEND and CASE/transformers, a number a round; and which backends ran."""
+    """Returns seconds per round by CASE/BACKEND and CASE/transformers, and backends that ran."""
     rng = random.Random(1)
     cases = {name: make_case(rng, sizes, MODELS["15m"][-1]) for name, sizes in CASES.items()}
     model = make_model("15m")
@@ -84,7 +84,7 @@ def measure(binary: str, rounds: int) -> tuple[dict[str, list[float]], dict[str,
 
 
 def main() -> int:
-    """Measures, prints a line a case, judges."""
+    """Measures all cases, prints one line per case and returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--binary", required=True)
     parser.add_argument("--rounds", type=int, default=3)

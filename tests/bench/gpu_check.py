@@ -1,12 +1,12 @@
-"""Checks and times our backends on a device, with transformers as the peer in the same run.
+"""Checks and times our backends on a device, and compares them with transformers in the same run.
 
     gpu_check.py --binary bazel-bin/tests/bench/gpu_check [--device cuda:0] [--model tiny]
                  [--library-path FOLDER] [--work FOLDER] [--json FILE]
 
-Makes a bfloat16 checkpoint with random weights, computes every case with transformers over
-independent right-padded rows (in float32 as the reference, in 16-bit types as the peer), then runs
-the binary for each dtype. Prints errors, and medians in ms from token lists to vectors on the host.
-Exits with 1 when an error is above the tolerance. Needs no network.
+Makes a bfloat16 checkpoint with random weights and computes every case with transformers over
+independent right-padded rows: in float32 as the reference, in 16-bit types for comparison. Then
+runs the binary for each dtype. Prints errors, and median times in ms from token lists to vectors on
+the host. Exits with 1 if an error exceeds its tolerance. Needs no network.
 """
 
 import argparse
@@ -25,7 +25,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
-# name: (family, hidden, intermediate, layers, query heads, kv heads, head dim, vocabulary)
+# Each entry is name: (family, hidden, intermediate, layers, query heads, kv heads, head dim,
+# vocabulary).
 MODELS = {
     "qwen3-0.6b": ("qwen3", 1024, 3072, 28, 16, 8, 128, 151936),
     "15m": ("qwen3", 256, 768, 16, 4, 2, 64, 8192),
@@ -35,8 +36,8 @@ MODELS = {
     "qwen2": ("qwen2", 896, 2432, 6, 14, 2, 64, 8192),
     "qwen3-moe": ("qwen3_moe", 512, 1024, 6, 8, 2, 128, 8192),
 }
-# What a family's config says beside. All experts are chosen: a choice that is nearly a tie may fall
-# either way in 16-bit types.
+# Further settings of a family's config. All experts are chosen, because rounding in 16-bit types
+# could change a choice that is nearly a tie.
 SETTINGS: dict[str, dict[str, Any]] = {
     "mistral": {"sliding_window": None},
     "qwen3_moe": {
@@ -63,38 +64,38 @@ ROPE: dict[str, dict[str, Any]] = {
         "original_max_position_embeddings": 1024,
     },
 }
-# 16-bit types: the key of the peer's vectors.
+# The key of transformers' vectors for each 16-bit type.
 HALF_KEYS = {"bfloat16": "vectors_bf16", "float16": "vectors_f16"}
-MAX_FLOAT32_ERROR = 1e-4  # of every candidate
-MAX_HALF_RATIO = 1.25  # of transformers' own error, over all candidates
+MAX_FLOAT32_ERROR = 1e-4  # for every candidate
+MAX_HALF_RATIO = 1.25  # limit on our error relative to transformers' own, over all candidates
 WARM_UP_RUNS = 3
 
-# A question is (prefix length, candidate lengths, how much of the prefix it shares with the
-# question before).
+# A question is (prefix length, candidate lengths, number of prefix tokens shared with the previous
+# question).
 Sizes = list[tuple[int, list[int], int]]
-# Errors and times of every backend.
+# For these cases the errors and times of every backend are measured.
 TIMED: dict[str, Sizes] = {
     "wide": [(490, [18] * 64, 0), (490, [18] * 2, 0)],
     "small": [(100, [16] * 4, 0)],
     "typed": [(440, [16] * 4, 0)] + [(440, [16] * 4, 400)] * 4,
 }
-# Times of the fused backend alone; what transformers takes is measured in bfloat16 only, in rows
-# that fit the device.
+# For these cases only the fused backend is timed. transformers is timed only in bfloat16, in
+# batches of rows that fit on the device.
 LARGE: dict[str, Sizes] = {
     "typed16": ([(440, [16] * 4, 0)] + [(440, [16] * 4, 400)] * 4) * 16,
     "candidates255": [(1024, [32] * 255, 0)],
     "rollout": [(1024, [64] * 64, 0)] * 32,
 }
-# Log-probs of all candidates' tokens are timed too, by us and by transformers.
+# For this case, log-probs of all candidates' tokens are timed too, with Canopy and transformers.
 LOGPROBS = "rollout"
-# On CUDA; each question is a request that waits together with the others.
+# These cases run on CUDA only. Each question is a request, and all requests wait together.
 MERGED: dict[str, Sizes] = {
     "requests64": [(440, [16] * 4, 0)] + [(440, [16] * 4, 400)] * 63,
 }
-DEEP_LEVELS = 7  # of a binary tree below a root of 256 tokens, 16 tokens a node
-PEER_MAX_TOKENS = 300_000  # of one padded forward
-PEER_MAX_CASE_TOKENS = 1_000_000  # a larger case is estimated from the others
-# For errors: odd sizes, and more than 256 candidates in all.
+DEEP_LEVELS = 7  # levels of a binary tree below a root of 256 tokens, with 16 tokens per node
+PEER_MAX_TOKENS = 300_000  # limit for one padded forward
+PEER_MAX_CASE_TOKENS = 1_000_000  # the time of a larger case is estimated from the other cases
+# These cases are for errors: odd sizes, and more than 256 candidates in all.
 CHECKED: dict[str, Sizes] = {
     "odd": [(length - 1, [1, 2, 1], 0) for length in (1, 2, 113, 129, 255)],
     "many": [(63, [11, 3, 9, 1] * 8, 0)] + [(63, [11, 3, 9, 1] * 8, 40)] * 5,
@@ -105,12 +106,12 @@ Case = list[dict[str, Any]]
 
 
 def tokens(rng: random.Random, count: int, vocabulary: int) -> list[int]:
-    """Random ones."""
+    """Returns `count` random tokens."""
     return [rng.randrange(vocabulary) for _ in range(count)]
 
 
 def make_case(rng: random.Random, sizes: Sizes, vocabulary: int) -> Case:
-    """Random tokens of the given lengths."""
+    """Returns a case with random tokens of the given lengths."""
     case: Case = []
     for length, suffixes, shared in sizes:
         prefix = case[-1]["prefix"][:shared] if shared else []
@@ -121,7 +122,7 @@ def make_case(rng: random.Random, sizes: Sizes, vocabulary: int) -> Case:
 
 
 def make_deep_case(rng: random.Random, vocabulary: int) -> Case:
-    """Candidates that are the leaves of a binary tree."""
+    """Returns a case whose candidates are the leaves of a binary tree."""
     paths: list[list[int]] = [[]]
     for _ in range(DEEP_LEVELS):
         paths = [path + tokens(rng, 16, vocabulary) for path in paths for _ in range(2)]
@@ -129,12 +130,12 @@ def make_deep_case(rng: random.Random, vocabulary: int) -> Case:
 
 
 def paths_of(case: Case) -> list[list[int]]:
-    """All paths of a case, in request order."""
+    """Returns all paths of a case, in request order."""
     return [item["prefix"] + suffix for item in case for suffix in item["candidates"]]
 
 
 def decoder_config(name: str) -> Any:
-    """The configuration of one of MODELS."""
+    """Returns the configuration of one of MODELS."""
     family, hidden, intermediate, layers, query_heads, kv_heads, head_dim, vocabulary = MODELS[name]
     return AutoConfig.for_model(
         family,
@@ -153,7 +154,7 @@ def decoder_config(name: str) -> Any:
 
 
 def make_checkpoint(name: str, folder: Path) -> None:
-    """Random weights as they are after initialisation, with norms that are not all one."""
+    """Saves a model with random weights and with norms that are not all one."""
     torch.manual_seed(0)
     model: Any = AutoModelForCausalLM.from_config(decoder_config(name))
     with torch.no_grad():
@@ -163,14 +164,14 @@ def make_checkpoint(name: str, folder: Path) -> None:
             elif "bias" in key:
                 parameter.normal_(0, 0.5)
             elif "embed" not in key:
-                # Large enough that attention is not flat.
+                # The weights are large enough that attention is not nearly uniform.
                 parameter.normal_(0, parameter.shape[-1] ** -0.5)
     model.bfloat16().save_pretrained(folder)
 
 
 @torch.no_grad()
 def encode(model: Any, paths: list[list[int]], rows_per_batch: int) -> torch.Tensor:
-    """The HF path: each path in a right-padded row; vectors on the host, float32."""
+    """Returns the float32 vectors of transformers, with each path in a right-padded row."""
     vectors = []
     for begin in range(0, len(paths), rows_per_batch):
         rows = paths[begin : begin + rows_per_batch]
@@ -183,7 +184,7 @@ def encode(model: Any, paths: list[list[int]], rows_per_batch: int) -> torch.Ten
 
 
 def time_encode(model: Any, case: Case, runs: int) -> float:
-    """Median in ms of padded forwards over all paths, token lists included."""
+    """Returns the median time in ms of padded forwards, from token lists to host vectors."""
     longest = max(len(path) for path in paths_of(case))
     times = []
     for run in range(WARM_UP_RUNS + runs):
@@ -196,7 +197,7 @@ def time_encode(model: Any, case: Case, runs: int) -> float:
 
 @torch.no_grad()
 def candidate_logprobs(model: Any, question: dict[str, Any]) -> torch.Tensor:
-    """The HF path: log_softmax over rows of one question; candidates are equally long."""
+    """Returns the log-probs of transformers for a question with equally long candidates."""
     rows = [question["prefix"] + candidate for candidate in question["candidates"]]
     ids = torch.tensor(rows).to(model.device)
     kept = len(question["candidates"][0]) + 1
@@ -206,7 +207,7 @@ def candidate_logprobs(model: Any, question: dict[str, Any]) -> torch.Tensor:
 
 
 def time_logprobs(folder: Path, case: Case, options: Any) -> float:
-    """ms for a whole case of questions of one size, estimated from the first of them."""
+    """Returns the time in ms of a case of equal questions, estimated from its first question."""
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     model = model.eval().to(options.device)
     times = []
@@ -219,13 +220,13 @@ def time_logprobs(folder: Path, case: Case, options: Any) -> float:
 
 
 def path_tokens(case: Case) -> int:
-    """Paths times the longest."""
+    """Returns the number of paths times the length of the longest path."""
     paths = paths_of(case)
     return len(paths) * max(len(path) for path in paths)
 
 
 def time_large(model: Any, cases: dict[str, Case]) -> dict[str, float]:
-    """Like time_encode, few runs; cases that are too large by the time a token of the largest."""
+    """Times cases with few runs; estimates larger ones from the largest measured case."""
     sizes = {name: path_tokens(case) for name, case in cases.items()}
     times = {
         name: time_encode(model, case, runs=2)
@@ -241,7 +242,7 @@ def time_large(model: Any, cases: dict[str, Case]) -> dict[str, float]:
 def run_transformers(
     folder: Path, cases: dict[str, Case], large: dict[str, Case], options: Any
 ) -> dict[str, Any]:
-    """Stores reference vectors below `folder` and returns the peer's times and errors."""
+    """Stores reference vectors in `folder`; returns the times and errors of transformers."""
     results: dict[str, torch.Tensor] = {}
     peer: dict[str, Any] = {"times_ms": {}, "squared_errors": {}}
     for name_of_dtype, key in ({"float32": "vectors"} | HALF_KEYS).items():
@@ -274,9 +275,9 @@ def run_transformers(
 
 
 def library_environment(library_path: str) -> dict[str, str]:
-    """The environment in which a binary built elsewhere finds this Python's LibTorch.
+    """Returns an environment in which a binary built elsewhere finds this Python's LibTorch.
 
-    A binary linked against a CPU-only LibTorch computes on CUDA once libtorch_cuda is preloaded.
+    A binary that is linked with a CPU-only LibTorch can use CUDA if libtorch_cuda is preloaded.
     """
     torch_libraries = Path(torch.__file__).parent / "lib"
     environment = dict(os.environ)
@@ -288,7 +289,7 @@ def library_environment(library_path: str) -> dict[str, str]:
 
 
 def run_binary(folder: Path, dtype: str, options: Any) -> dict[str, Any]:
-    """What our binary answers for one dtype."""
+    """Returns the output of our binary for one dtype."""
     command = [
         options.binary,
         f"--folder={folder}",
@@ -308,7 +309,7 @@ def run_binary(folder: Path, dtype: str, options: Any) -> dict[str, Any]:
 
 
 def judge(ours: dict[str, Any], peer: dict[str, Any]) -> list[str]:
-    """Prints one dtype's entries; returns what is out of tolerance."""
+    """Prints the entries of one dtype; returns the entries that exceed a tolerance."""
     dtype = ours["dtype"]
     failures = []
     totals: dict[str, list[float]] = {}
@@ -361,7 +362,7 @@ def judge(ours: dict[str, Any], peer: dict[str, Any]) -> list[str]:
 
 
 def parse_options() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--binary", required=True)
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
@@ -377,7 +378,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Makes, measures, compares."""
+    """Makes the checkpoint, runs both implementations, and compares them."""
     options = parse_options()
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_num_threads(options.threads or os.cpu_count() or 1)

@@ -1,12 +1,12 @@
-"""Overload, a large call amid small ones, and the cost of the service without a device.
+"""Measures overload, a large call among small ones, and the cost of the service without a device.
 
-A server over a fake model, whose forwards take a set time or none, and canopy_load against it, both
-on this machine:
+A server runs a fake model, whose forwards take a fixed time or none, and canopy_load sends
+requests, both on this machine:
 
     bazel build //tests/integration:fake_canopy_server //client/load:canopy_load
     python3 tests/bench/pressure.py overload large cost
 
-Exit code 1 when a figure is missed. On a machine that is busy otherwise it will be.
+Exits with 1 if a figure is missed, which is to be expected on a busy machine.
 """
 
 import argparse
@@ -27,25 +27,25 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[2]
 SERVER: Final = ROOT / "bazel-bin/tests/integration/fake_canopy_server"
 LOAD: Final = ROOT / "bazel-bin/client/load/canopy_load"
-CAPACITY: Final = 200  # requests a second of the paced engine
+CAPACITY: Final = 200  # requests per second of the paced engine
 NORMAL: Final = 0.8 * CAPACITY
 FACTORS: Final = (2, 5, 10)
 DEADLINE_MS: Final = 1000
 START_SECONDS: Final = 30
 REFUSAL: Final = re.compile(r"request_refused .*code=RESOURCE_EXHAUSTED .*total_ms=(\S+)")
-LEAST_SMALL_REQUESTS: Final = 20_000  # a second, on two cores
+LEAST_SMALL_REQUESTS: Final = 20_000  # per second, on two cores
 missed: list[str] = []
 
 
 def check(holds: bool, what: str) -> str:
-    """A mark for the table; a figure that does not hold fails the run."""
+    """Returns a mark for the table. If `holds` is false, the run fails."""
     if not holds:
         missed.append(what)
     return "ok" if holds else "MISSED"
 
 
 class Running(NamedTuple):
-    """A server: the addresses of its service and its metrics, and what it has logged."""
+    """A running server: the addresses of its service and metrics, and its log file."""
 
     address: str
     metrics: str
@@ -54,7 +54,7 @@ class Running(NamedTuple):
 
 @contextmanager
 def running_server(source: str, *flags: str) -> Iterator[Running]:
-    """A server with one fake model."""
+    """Runs a server with one fake model."""
     with tempfile.TemporaryDirectory() as folder:
         port_file, log = Path(folder) / "port", Path(folder) / "log"
         with log.open("w") as log_file:
@@ -88,7 +88,7 @@ def running_server(source: str, *flags: str) -> Iterator[Running]:
 
 
 def metric(address: str, series: str) -> float:
-    """One value of the metrics page."""
+    """Returns one value of the metrics page."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
         for line in page.read().decode().splitlines():
             if line.startswith(series + " "):
@@ -97,7 +97,7 @@ def metric(address: str, series: str) -> float:
 
 
 def start_load(address: str, report: Path, *flags: str) -> subprocess.Popen[bytes]:
-    """canopy_load on its way; its report is read by finish_load."""
+    """Starts canopy_load. finish_load reads its report."""
     return subprocess.Popen(
         [LOAD, f"--targets={address}", f"--json={report}", "--progress=never", *flags],
         stdout=subprocess.DEVNULL,
@@ -105,7 +105,7 @@ def start_load(address: str, report: Path, *flags: str) -> subprocess.Popen[byte
 
 
 def finish_load(process: subprocess.Popen[bytes], report: Path) -> dict[str, Any]:
-    """The whole report of a run."""
+    """Waits for canopy_load and returns its report."""
     if process.wait() != 0:
         sys.exit(f"pressure: canopy_load failed with {process.returncode}")
     result: dict[str, Any] = json.loads(report.read_text())
@@ -113,23 +113,23 @@ def finish_load(process: subprocess.Popen[bytes], report: Path) -> dict[str, Any
 
 
 def load(address: str, *flags: str) -> dict[str, Any]:
-    """Runs canopy_load to its end."""
+    """Runs canopy_load and returns its report."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         return finish_load(start_load(address, report, *flags), report)
 
 
 def quantile(values: list[float], share: float) -> float:
-    """Of sorted values; not a number of none."""
+    """Returns a quantile of sorted values, or NaN if there are none."""
     return values[min(int(share * len(values)), len(values) - 1)] if values else float("nan")
 
 
 def overload(seconds: int) -> None:
-    """Open loop at 2, 5 and 10 times what the engine can do, then what it can.
+    """Sends 2, 5 and 10 times the load that the engine can handle, then a normal load (open loop).
 
-    A refusal as the client sees it contains what the machine makes of two busy processes. Beside it
-    stand what the server took for it, from the call's start to its end, by its log, and how late
-    the client itself was with what it sent.
+    The latency of a refusal as seen by the client includes the effect of two busy processes on one
+    machine. So two more figures are printed: the time in the server from the call's start to its
+    end, according to its log, and how late the client sent its requests.
     """
     source = f"pace:{1_000_000 // CAPACITY}"
     with running_server(source, "--log_lines_per_second=0") as (address, metrics, log):
@@ -163,7 +163,8 @@ def overload(seconds: int) -> None:
                     time.sleep(0.2)
                 result = finish_load(process, report)
             figures, rows = result["figures"], result["intervals"]
-            # The first second of the overload fills the queue, and the last may be cut.
+            # The first second of the overload fills the queue, and the last second may be
+            # incomplete.
             full = [row for row in rows if row["begin_s"] >= 11 and row["end_s"] <= 10 + seconds]
             time_s = sum(row["end_s"] - row["begin_s"] for row in full)
             goodput = sum(row["answered"] for row in full) / time_s
@@ -185,8 +186,8 @@ def overload(seconds: int) -> None:
 
 
 def large(seconds: int) -> None:
-    """Small calls while one of 2.2 million path tokens runs in parts (F6)."""
-    # A millisecond a forward, and 65 more for a full one of 16,384 slots.
+    """Measures small calls while one call of 2.2 million path tokens runs in parts (F6)."""
+    # A forward takes a millisecond, plus 65 more for a full forward of 16,384 slots.
     with running_server("pace:1000:4000") as (address, metrics, _):
         small = ("--shapes=tiny", "--arrivals=poisson", "--rate=20", f"--duration={seconds}s")
         idle = load(address, *small)["figures"]
@@ -217,7 +218,7 @@ def large(seconds: int) -> None:
 
 
 def cost(seconds: int) -> None:
-    """The service without a device: requests a second, and what one request takes."""
+    """Measures requests per second, and the time of one request, without a device."""
     with running_server("noop") as (address, _, _):
         for rpc, clients, connections in (
             ("score", 1, 1),
@@ -247,7 +248,7 @@ def cost(seconds: int) -> None:
 
 
 def main() -> None:
-    """Runs what is named."""
+    """Runs the measurements that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="+", choices=("overload", "large", "cost"))
     parser.add_argument("--seconds", type=int, default=60, help="of each measured phase")

@@ -1,9 +1,9 @@
-"""Makes small Qwen3 checkpoints with random weights, and what transformers computes with them.
+"""Makes small Qwen3 checkpoints with random weights, and the results of transformers for them.
 
     make_checkpoints.py OUTPUT_FOLDER
 
-A folder for each checkpoint: config.json and its weights as transformers saves them, in every
-layout that published folders use, and the results of oracle.py. names.json lists them.
+Each checkpoint has a folder with config.json and its weights as saved by transformers, in every
+layout that published folders use, and with the results of oracle.py. names.json lists the folders.
 Everything is seeded. Needs no network.
 """
 
@@ -34,7 +34,7 @@ from transformers import (
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What to make; see the sizes below for why."""
+    """The properties of a checkpoint. The comment on CHECKPOINTS explains the sizes."""
 
     name: str
     model: type
@@ -46,14 +46,14 @@ class Checkpoint:
     dtype: torch.dtype = torch.float32
     tied: bool = False
     bias: bool = False
-    labels: int = 0  # a language model's are those of the reward head that it carries
+    labels: int = 0  # labels of a classifier, or of the reward head that a language model carries
     shard_size: str = "1GB"
 
 
 OVERFLOW_TOKEN = VOCAB_SIZE - 1
 
-# 1, 2 and 4 query heads a kv head; hidden sizes on both sides of 128 and query sizes other than the
-# hidden size; every layout that published folders use.
+# The checkpoints cover 1, 2 and 4 query heads per kv head, hidden sizes below and above 128, query
+# sizes that differ from the hidden size, and every layout that published folders use.
 CHECKPOINTS = [
     Checkpoint("base_f32", Qwen3Model, 96, 1, 4, 4, 16),
     Checkpoint("causal_sharded_f32", Qwen3ForCausalLM, 160, 2, 4, 2, 48, shard_size="300KB"),
@@ -77,7 +77,7 @@ CHECKPOINTS = [
 
 
 def make_model(checkpoint: Checkpoint) -> Any:
-    """A randomised model in the checkpoint's storage type."""
+    """Returns a model with random weights in the checkpoint's storage type."""
     settings: dict[str, Any] = {}
     if checkpoint.model is Qwen3ForSequenceClassification:
         settings["num_labels"] = checkpoint.labels
@@ -102,10 +102,10 @@ def make_model(checkpoint: Checkpoint) -> Any:
 
 @torch.no_grad()
 def make_overflow(output: Path) -> None:
-    """A model that one token drives beyond the largest float16, inside a layer.
+    """Makes a model in which one token overflows float16 inside a layer.
 
-    The first dimension of the residual stream is that token's alone until the first MLP, which
-    multiplies its large gate by a large up.
+    Before the first MLP, only this token has a nonzero value in the first dimension of the residual
+    stream. The MLP multiplies the token's large gate by a large up value.
     """
     checkpoint = Checkpoint("overflow_f16", Qwen3ForCausalLM, 96, 2, 4, 2, 32, torch.float16)
     model = make_model(checkpoint)
@@ -121,7 +121,7 @@ def make_overflow(output: Path) -> None:
 
 
 def main() -> int:
-    """Writes every checkpoint below the folder named on the command line."""
+    """Writes every checkpoint into the folder named on the command line."""
     output = Path(sys.argv[1])
     torch.set_num_threads(1)
     for index, checkpoint in enumerate(CHECKPOINTS):
@@ -137,7 +137,7 @@ def main() -> int:
         half = compute(folder, checkpoint.dtype, cases) if is_half else {}
         write_oracle(folder, cases, exact, half)
     write_names(output, [checkpoint.name for checkpoint in CHECKPOINTS])
-    make_overflow(output)  # Of requests_test.cc, which compares it with itself.
+    make_overflow(output)  # requests_test.cc compares this model with itself
     return 0
 
 

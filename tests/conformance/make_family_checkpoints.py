@@ -1,11 +1,12 @@
-"""Makes small checkpoints of every model family, and what transformers computes with them.
+"""Makes small checkpoints of every model family, and the results of transformers for them.
 
     make_family_checkpoints.py OUTPUT_FOLDER
 
-The folders are those of make_checkpoints.py; names.json lists them. Each family comes in every
-layout, and as a language model with a reward head beside its own, which gives all that there is, in
-both 16-bit types; the rotary scalings are spread over them. Below gradients/ of the latter stand
-transformers' gradients, by parameter. Everything is seeded.
+The folders have the structure of make_checkpoints.py; names.json lists them. Each family has a
+checkpoint in every layout. It also has a language model with an additional reward head, which
+supports all outputs, in both 16-bit types; their folders have a subfolder gradients/ with
+transformers' gradients by parameter. The rotary scalings are distributed over the checkpoints.
+Everything is seeded.
 """
 
 import json
@@ -33,7 +34,7 @@ from oracle import (
 from safetensors.torch import save_file
 
 POSITIONS = 512
-GRADIENT_CASE = "nested"  # Has duplicates, inner endpoints and several roots.
+GRADIENT_CASE = "nested"  # has duplicates, inner endpoints and several roots
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 DEFAULT = {"rope_type": "default", "rope_theta": 10000.0}
@@ -55,7 +56,7 @@ YARN_FULL = {
     "mscale_all_dim": 0.5,
     "truncate": False,
 }
-# A length so short that waves on all three sides of the blend occur.
+# The original length is so short that wavelengths occur in all three ranges of the blend.
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 500000.0,
@@ -68,14 +69,14 @@ LLAMA3 = {
 
 @dataclass(frozen=True)
 class Family:
-    """Names of transformers' classes, and what every configuration of the family adds."""
+    """The prefix of transformers' class names, and the settings of every config of the family."""
 
     prefix: str
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Part of a checkpoint's name."""
+        """The family's part of a checkpoint's name."""
         return self.prefix.lower()
 
 
@@ -97,7 +98,7 @@ FAMILIES = [LLAMA, MISTRAL, QWEN2, QWEN3, QWEN3_MOE]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What to make. The name ends in the storage type."""
+    """The properties of a checkpoint. Its name ends with its storage type."""
 
     name: str
     family: Family
@@ -107,12 +108,12 @@ class Checkpoint:
     kv_heads: int = 2
     rope: dict[str, Any] = field(default_factory=lambda: DEFAULT)
     settings: dict[str, Any] = field(default_factory=dict)
-    published: bool = False  # Rewrites the config as published folders have it.
-    reward_labels: int = 0  # Of a head beside a language model's own.
+    published: bool = False  # true = rewrites the config in the form of published folders
+    reward_labels: int = 0  # labels of an additional reward head of a language model
 
     @property
     def dtype(self) -> torch.dtype:
-        """The storage type."""
+        """Returns the storage type."""
         return DTYPES[self.name.rsplit("_", 1)[1]]
 
 
@@ -120,7 +121,8 @@ BASE = "Model"
 CAUSAL = "ForCausalLM"
 REWARD = "ForSequenceClassification"
 
-# Every output of every family in every type, with heads of 64, which our kernels on CUDA take too.
+# Every output of every family in every type, with heads of 64 elements, which our CUDA kernels
+# support.
 EVERYTHING = [
     Checkpoint(f"{family.name}_everything_{name}", family, CAUSAL, 128, 2, 1, reward_labels=1)
     for family in FAMILIES
@@ -153,7 +155,8 @@ CHECKPOINTS = [
     Checkpoint("mistral_causal_bf16", MISTRAL, CAUSAL, 96, 4, 1, settings={"head_dim": 48}),
     Checkpoint("mistral_reward_yarn_f16", MISTRAL, REWARD, rope=YARN, settings={"num_labels": 2}),
     Checkpoint("qwen3_base_yarn_full_bf16", QWEN3, BASE, rope=YARN_FULL, settings={"head_dim": 32}),
-    Checkpoint("qwen3_causal_f16", QWEN3, CAUSAL, 64, 2, 1),  # With the family's heads of 128.
+    # uses the family's default head size of 128
+    Checkpoint("qwen3_causal_f16", QWEN3, CAUSAL, 64, 2, 1),
     Checkpoint("qwen3_moe_base_f32", QWEN3_MOE, BASE, settings={"norm_topk_prob": False}),
     Checkpoint(
         "qwen3_moe_reward_step_f32",
@@ -205,11 +208,12 @@ CHECKPOINTS = [
 
 @torch.no_grad()
 def settle_routers(model: Any, num_experts: int) -> None:
-    """Makes the choice of experts one of the token alone, far from ties.
+    """Makes the choice of experts depend only on the token, far from ties.
 
-    Rounding tips a choice that is nearly a tie, in transformers as in Canopy, and whoever is tipped
-    less often would look better by far. The first dimensions keep the embedding's numbers through
-    all layers, and only they are routed by: a first, a second and a third choice for each token.
+    Rounding can change a choice that is nearly a tie, in transformers and in Canopy, and the result
+    with fewer changes would look much more exact. Therefore routing only uses the first dimensions,
+    which keep the embedding's values through all layers, and each token has a clear first, second
+    and third choice.
     """
     choices = slice(0, num_experts)
     base = getattr(model, "model", model)
@@ -230,7 +234,7 @@ def settle_routers(model: Any, num_experts: int) -> None:
 
 
 def make_model(checkpoint: Checkpoint) -> Any:
-    """A randomised model in the checkpoint's storage type."""
+    """Returns a model with random weights in the checkpoint's storage type."""
     prefix = checkpoint.family.prefix
     config = getattr(transformers, prefix + "Config")(
         vocab_size=VOCAB_SIZE,
@@ -251,7 +255,7 @@ def make_model(checkpoint: Checkpoint) -> Any:
 
 
 def publish(folder: Path) -> None:
-    """Spells the configuration as published folders do."""
+    """Rewrites the configuration in the form of published folders."""
     file = folder / "config.json"
     config = json.loads(file.read_text(encoding="utf-8"))
     scaling = config.pop("rope_parameters")
@@ -266,7 +270,8 @@ def publish(folder: Path) -> None:
 
 
 def one_by_one(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Tensors of a model by the names of published checkpoints, where experts stand alone."""
+    """Returns tensors with the names of published checkpoints, in which experts are stored one by
+    one."""
     named: dict[str, torch.Tensor] = {}
     for name, tensor in tensors.items():
         experts, _, kind = name.rpartition(".experts.")
@@ -284,7 +289,7 @@ def one_by_one(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def write_gradients(folder: Path, case: list[Question]) -> None:
-    """Of a sum over all paths, each alone: its vector times numbers of its own."""
+    """Runs each path alone, and writes the gradients of a weighted sum of their vectors."""
     model: Any = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32)
     model = model.eval().to(DEVICE)
     for index, path in enumerate(paths_of(case)):
@@ -299,7 +304,7 @@ def write_gradients(folder: Path, case: list[Question]) -> None:
 
 
 def main() -> int:
-    """Writes every checkpoint below the folder named on the command line."""
+    """Writes every checkpoint into the folder named on the command line."""
     output = Path(sys.argv[1])
     torch.set_num_threads(1)
     cases = make_cases(random.Random(0))

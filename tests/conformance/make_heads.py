@@ -1,10 +1,10 @@
-"""Makes small checkpoints whose scores come from other heads, and what PyTorch computes with them.
+"""Makes small checkpoints with other kinds of heads, and the results of PyTorch for them.
 
     make_heads.py OUTPUT_FOLDER
 
-Typed-decision folders hold model.safetensors and temperatures.json; their backbone's config.json
-lies in FOLDER_backbone. Reranker folders are language models with a reranker.json. There is one of
-each for every model family. Everything is seeded. Needs no network.
+Typed-decision folders contain model.safetensors and temperatures.json; the config.json of their
+backbone is in FOLDER_backbone. Reranker folders are language models with a reranker.json. There is
+one folder of each kind for every model family. Everything is seeded. Needs no network.
 """
 
 import json
@@ -55,7 +55,7 @@ YES_TOKEN, NO_TOKEN = 297, 11
 
 
 class RootMeanSquareNorm(nn.Module):
-    """x / sqrt(mean(x^2) + 1e-6) * weight."""
+    """Computes x / sqrt(mean(x^2) + 1e-6) * weight."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class RootMeanSquareNorm(nn.Module):
 
 
 class SetEncoder(nn.Module):
-    """PyTorch's own encoder layers."""
+    """The encoder layers of PyTorch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class SetEncoder(nn.Module):
 
 
 class Scorer(nn.Module):
-    """From a representation to a score."""
+    """Computes a score from a representation."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Scorer(nn.Module):
 
 
 class DecisionHead(nn.Module):
-    """The typed-decision head; its state has the checkpoint's names."""
+    """The typed-decision head. Its parameters have the names used in checkpoints."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class DecisionHead(nn.Module):
         self.scorer = Scorer(hidden)
 
     def forward(self, vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """[questions, slots, hidden], true = a candidate -> [questions, slots]."""
+        """[questions, slots, hidden], mask (true = a candidate) -> [questions, slots]."""
         x = self.proj_in(vectors) * mask.unsqueeze(-1)
         x = self.set_encoder.encoder(x, src_key_padding_mask=~mask)
         x = self.scorer.norm(vectors + self.proj_out(x))
@@ -106,7 +106,7 @@ class DecisionHead(nn.Module):
 
 
 def make_cases(rng: random.Random) -> dict[str, list[Question]]:
-    """Sets of one and of many candidates, alone and beside others."""
+    """Returns questions of one and of many candidates, alone and together with others."""
     return {
         "typed": [question(rng, 40, [16] * 4) for _ in range(5)],
         "mixed": [question(rng, 20, [5] * size) for size in (1, 2, 10, 3, 60, 1)],
@@ -119,8 +119,8 @@ def make_cases(rng: random.Random) -> dict[str, list[Question]]:
 def decision_scores(
     head: DecisionHead, vectors: torch.Tensor, case: list[Question]
 ) -> torch.Tensor:
-    """All questions in one padded batch, as in training. On the CPU: what PyTorch's own encoder
-    gives on a GPU is further from float32 than the tests allow."""
+    """Scores all questions in one padded batch, as in training. Runs on the CPU, because PyTorch's
+    encoder on a GPU differs from float32 by more than the tests allow."""
     vectors = vectors.cpu()
     sizes = [len(item["candidates"]) for item in case]
     padded = torch.zeros(len(sizes), max(sizes), vectors.shape[1])
@@ -134,7 +134,7 @@ def decision_scores(
 
 
 def in_type(model: Any, dtype: torch.dtype) -> Any:
-    """The same weights in other arithmetic; casting the model would round its rotary table."""
+    """Returns the same weights in `dtype`. A cast of the model would round its rotary table."""
     fresh = type(model)._from_config(model.config, dtype=dtype)
     fresh.load_state_dict(model.state_dict())
     return fresh.eval().to(DEVICE)
@@ -143,7 +143,7 @@ def in_type(model: Any, dtype: torch.dtype) -> Any:
 def decision_results(
     model: Any, head: DecisionHead, cases: dict[str, list[Question]]
 ) -> dict[str, Any]:
-    """Vectors of the backbone in its type, and scores, which a head computes in float32."""
+    """Returns vectors of the backbone in its dtype, and scores of the head in float32."""
     results = {}
     for name, case in cases.items():
         vectors = endpoint_vectors(model.model, paths_of(case))
@@ -153,7 +153,7 @@ def decision_results(
 
 
 def make_decision(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Question]]) -> None:
-    """A folder of weights and temperatures, and one with the backbone's config."""
+    """Makes a folder with weights and temperatures, and a folder with the backbone's config."""
     model: Any = make_model(checkpoint)
     head = DecisionHead(checkpoint.hidden)
     randomize(head, seed=3)
@@ -180,7 +180,7 @@ def make_decision(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Qu
 def reranker_results(
     folder: Path, model: Any, dtype: torch.dtype, cases: dict[str, list[Question]]
 ) -> dict[str, Any]:
-    """All that a language model gives, and p(yes) as its score."""
+    """Returns all results of a language model, and p(yes) as its score."""
     results = compute(folder, dtype, cases)
     for name in cases:
         logits = model.lm_head(results[f"{name}.vectors"])
@@ -190,7 +190,7 @@ def reranker_results(
 
 
 def make_reranker(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Question]]) -> None:
-    """A language model, and which of its words are yes and no."""
+    """Makes a language model and a reranker.json with the tokens for yes and no."""
     model: Any = make_model(checkpoint)
     folder = output / checkpoint.name
     model.save_pretrained(folder)
@@ -204,7 +204,7 @@ def make_reranker(checkpoint: Checkpoint, output: Path, cases: dict[str, list[Qu
 
 
 def main() -> int:
-    """Writes every checkpoint below the folder named on the command line."""
+    """Writes every checkpoint into the folder named on the command line."""
     output = Path(sys.argv[1])
     torch.set_num_threads(1)
     for index, checkpoint in enumerate(DECISIONS):

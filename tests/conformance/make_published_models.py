@@ -1,12 +1,10 @@
-"""Makes small checkpoints with the configurations of published models, and what transformers
-computes with them.
+"""Makes small models with published configurations, and the results of transformers for them.
 
     make_published_models.py OUTPUT_FOLDER
 
-published_models.json holds the configurations as found at their sources, without `_name_or_path`.
-Every key is kept; only the numbers that set sizes are made small, in the published proportions. A
-`layout` says how the tensors are stored where that is not what transformers saves. Everything is
-seeded.
+published_models.json contains the configurations as published, without `_name_or_path`. Every key
+is kept; only the numbers that set sizes are reduced, in the published proportions. `layout` says
+how tensors are stored if this differs from what transformers saves. Everything is seeded.
 """
 
 import json
@@ -35,7 +33,8 @@ from safetensors.torch import save_file
 DATA: Final = Path(__file__).resolve().parent / "published_models.json"
 DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 VOCAB_SIZE: Final = 311
-# Paths use none of the published padding tokens, at which transformers' classifier looks elsewhere.
+# Paths contain no published padding token, because transformers' classifier would score another
+# token.
 FIRST_TOKEN: Final = 3
 LAST_TOKEN: Final = 299
 HIDDEN_SIZE: Final = 64
@@ -43,7 +42,7 @@ NUM_HEADS: Final = 4
 
 
 def small(published: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with small sizes."""
+    """Returns the configuration with small sizes."""
     config = dict(published)
     heads = config["num_attention_heads"]
     if "head_dim" in config:
@@ -66,7 +65,8 @@ def small(published: dict[str, Any]) -> dict[str, Any]:
     scaling = config.get("rope_scaling") or {}
     original = scaling.get("original_max_position_embeddings", config["max_position_embeddings"])
     if scaling.get("type") in ("linear", "yarn") and original == config["max_position_embeddings"]:
-        # A recipe that leaves the length as it was before stretching: paths go beyond it.
+        # This recipe keeps the length before stretching in the config, so test paths are longer
+        # than it.
         config |= {"max_position_embeddings": 32, "rope_scaling": {**scaling}}
         if "original_max_position_embeddings" in scaling:
             config["rope_scaling"]["original_max_position_embeddings"] = 32
@@ -77,7 +77,7 @@ def small(published: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_cases(rng: random.Random) -> dict[str, list[Question]]:
-    """A wide question, and paths of all lengths that share their starts."""
+    """Returns a wide question, and paths of all lengths with shared prefixes."""
 
     def tokens(count: int) -> list[int]:
         return [rng.randint(FIRST_TOKEN, LAST_TOKEN) for _ in range(count)]
@@ -96,7 +96,7 @@ def make_cases(rng: random.Random) -> dict[str, list[Question]]:
 
 
 def stored_tensors(model: Any, layout: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """The model's tensors as the layout stores them."""
+    """Returns the model's tensors as the layout stores them."""
     state = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
     config = model.config
     head = state.get("lm_head.weight")
@@ -118,7 +118,7 @@ def stored_tensors(model: Any, layout: str, dtype: torch.dtype) -> dict[str, tor
 
 
 def compute(folder: Path, model_class: Any, cases: dict[str, list[Question]]) -> dict[str, Any]:
-    """What transformers gives for each path after loading the folder."""
+    """Returns the results of transformers for each path after loading the folder."""
     model = model_class.from_pretrained(folder, dtype=torch.float32).eval().to(DEVICE)
     base = getattr(model, "model", model)
     is_stored = not (folder / "no_lm_head").exists()
@@ -134,12 +134,12 @@ def compute(folder: Path, model_class: Any, cases: dict[str, list[Question]]) ->
 
 
 def folder_name(name: str) -> str:
-    """The model's name as tests may have it."""
+    """Returns the model's name in the form that is used in test names."""
     return re.sub(r"\W+", "_", name).strip("_").lower()
 
 
 def make(entry: dict[str, Any], folder: Path, cases: dict[str, list[Question]]) -> None:
-    """Writes the checkpoint and the results."""
+    """Writes the checkpoint and its results."""
     folder.mkdir()
     config = small(entry["config"])
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -155,7 +155,7 @@ def make(entry: dict[str, Any], folder: Path, cases: dict[str, list[Question]]) 
 
 
 def main() -> int:
-    """Writes every checkpoint below the folder named on the command line."""
+    """Writes every checkpoint into the folder named on the command line."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
     output = Path(sys.argv[1])
     torch.set_num_threads(1)

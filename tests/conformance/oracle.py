@@ -1,18 +1,18 @@
-"""What transformers computes with a checkpoint, and the paths for which it does: the oracle.
+"""Computes the expected results of a checkpoint with transformers, and defines the test paths.
 
-Below oracle/ of a checkpoint's folder stand the paths (cases.json) and the results
-(model.safetensors), all float32; a model has those that its heads give:
+The folder oracle/ of a checkpoint contains the paths (cases.json) and the results
+(model.safetensors), all float32. The results depend on the heads of the model:
 
     CASE.vectors  [paths, hidden], final-norm hidden state at each path's last token
     CASE.scores   [paths, labels], of a reward head, a yes/no reranker or a typed-decision head
     CASE.values   [tokens, 1], the reward head of one label at every token of every path
-    CASE.tokens   [tokens, 6 + 2 * 5 + 3], for every token of every path but its first: log-prob at
-                  temperature 1 and 0.7, entropy at both, smallest and largest logit, the ids of
-                  the 5 likeliest tokens, their log-probs; the token's rank, and the lowest and the
-                  highest that it may have where logits are as good as equal
+    CASE.tokens   [tokens, 6 + 2 * 5 + 3], for every token of every path except its first: log-prob
+                  at temperature 1 and 0.7, entropy at both, smallest and largest logit, the ids of
+                  the 5 most likely tokens, their log-probs; the token's rank, and the lowest and
+                  highest rank it may have if nearly equal logits count as equal
 
-and once more as CASE.vectors_half and so on, as computed in the 16-bit type that the checkpoint is
-stored in. The device is that of CANOPY_TEST_DEVICE, or the CPU.
+CASE.vectors_half and so on are the results in the 16-bit dtype in which the checkpoint is stored.
+The device is that of CANOPY_TEST_DEVICE, by default the CPU.
 """
 
 import json
@@ -31,7 +31,7 @@ VOCAB_SIZE = 311
 ROWS_PER_BATCH = 32
 TEMPERATURES = (1.0, 0.7)
 NUM_TOP = 5
-# Each of two logits may be off by half of it, as a share of 1 + the logit.
+# Each of two compared logits may differ by half of this, relative to 1 + the logit.
 RANK_TOLERANCE = 2e-4
 
 # A question is a prefix and candidate suffixes, all token ids; a case is a list of questions.
@@ -39,12 +39,12 @@ Question = dict[str, Any]
 
 
 def random_tokens(rng: random.Random, count: int) -> list[int]:
-    """Token ids inside the vocabulary."""
+    """Returns random token ids of the vocabulary."""
     return [rng.randrange(VOCAB_SIZE) for _ in range(count)]
 
 
 def question(rng: random.Random, prefix: int, suffixes: list[int]) -> Question:
-    """A prefix and suffixes of the given lengths."""
+    """Returns a question with a prefix and suffixes of the given lengths."""
     return {
         "prefix": random_tokens(rng, prefix),
         "candidates": [random_tokens(rng, size) for size in suffixes],
@@ -52,7 +52,7 @@ def question(rng: random.Random, prefix: int, suffixes: list[int]) -> Question:
 
 
 def binary_leaves(rng: random.Random, levels: int, run: int) -> list[list[int]]:
-    """Paths of a full binary tree whose edges are runs of random length up to `run`."""
+    """Returns the paths of a full binary tree whose edges have random lengths up to `run`."""
     if levels == 0:
         return [[]]
     paths = []
@@ -63,13 +63,13 @@ def binary_leaves(rng: random.Random, levels: int, run: int) -> list[list[int]]:
 
 
 def make_cases(rng: random.Random) -> dict[str, list[Question]]:
-    """Shapes that exercise every route: names say which."""
+    """Returns cases that exercise every route; their names say how."""
     shared = random_tokens(rng, 30)
     long_path = random_tokens(rng, 40)
     return {
-        # Ragged questions: the flat layout is smaller than the padded one.
+        # Questions of different sizes make the flat layout smaller than the padded one.
         "wide": [question(rng, 61, [18] * 64), question(rng, 61, [7, 18])],
-        # Equal questions: the padded layout wins.
+        # Questions of equal size make the padded layout the better choice.
         "equal": [question(rng, 40, [9, 9, 9, 8]) for _ in range(8)],
         "odd": [question(rng, length - 1, [1, 1]) for length in (1, 2, 113, 129, 255)],
         "nested": [
@@ -84,13 +84,14 @@ def make_cases(rng: random.Random) -> dict[str, list[Question]]:
                     *(random_tokens(rng, 12) for _ in range(24)),
                 ],
             },
-            # Several roots, a single-token path, duplicates that arrive apart.
+            # This question has several roots, a path of one token, and duplicates that are not
+            # adjacent.
             {
                 "prefix": [],
                 "candidates": [[7], [8, 9], [7, 9], [8, 9], [7], random_tokens(rng, 33)],
             },
         ],
-        # Branches at many depths: many segment groups.
+        # Branches at many depths give many segment groups.
         "deep": [
             {"prefix": random_tokens(rng, 50), "candidates": binary_leaves(rng, 6, 9)},
             {"prefix": [], "candidates": binary_leaves(rng, 4, 5)},
@@ -100,7 +101,7 @@ def make_cases(rng: random.Random) -> dict[str, list[Question]]:
 
 
 def randomize(model: torch.nn.Module, seed: int) -> None:
-    """Weights so large that a wrong mask, position or head mapping shows."""
+    """Sets weights so large that a wrong mask, position or head mapping changes the results."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -114,12 +115,12 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
 
 
 def paths_of(case: list[Question]) -> list[list[int]]:
-    """All paths of a case, in request order."""
+    """Returns all paths of a case, in request order."""
     return [item["prefix"] + suffix for item in case for suffix in item["candidates"]]
 
 
 def add_reward_head(folder: Path, labels: int, hidden: int, dtype: torch.dtype) -> None:
-    """Puts a reward head beside the language-model head of a saved folder."""
+    """Adds a reward head to the language model in a saved folder."""
     path = folder / "model.safetensors"
     tensors = load_file(path)
     generator = torch.Generator().manual_seed(7)
@@ -128,7 +129,7 @@ def add_reward_head(folder: Path, labels: int, hidden: int, dtype: torch.dtype) 
 
 
 def batches(paths: list[list[int]]) -> Iterator[tuple[list[list[int]], torch.Tensor]]:
-    """Some paths at a time, each alone in its row, right padded: causal, so padding is not read."""
+    """Yields batches of right-padded paths, one per row. Causal attention ignores padding."""
     for begin in range(0, len(paths), ROWS_PER_BATCH):
         rows = paths[begin : begin + ROWS_PER_BATCH]
         length = max(len(row) for row in rows)
@@ -137,7 +138,7 @@ def batches(paths: list[list[int]]) -> Iterator[tuple[list[list[int]], torch.Ten
 
 @torch.no_grad()
 def token_vectors(model: Any, paths: list[list[int]]) -> list[torch.Tensor]:
-    """The hidden states [tokens, hidden] of each path."""
+    """Returns the hidden states [tokens, hidden] of each path."""
     vectors: list[torch.Tensor] = []
     for rows, ids in batches(paths):
         hidden = model(input_ids=ids.to(DEVICE), use_cache=False).last_hidden_state
@@ -146,12 +147,12 @@ def token_vectors(model: Any, paths: list[list[int]]) -> list[torch.Tensor]:
 
 
 def endpoint_vectors(model: Any, paths: list[list[int]]) -> torch.Tensor:
-    """The hidden state of each path's last token."""
+    """Returns the hidden state of each path's last token."""
     return torch.stack([vectors[-1].float() for vectors in token_vectors(model, paths)])
 
 
 def rank_columns(logits: torch.Tensor, targets: torch.Tensor) -> list[torch.Tensor]:
-    """The rank of each row's target (1 = the largest logit, ties to the lower id), its bounds."""
+    """Returns the rank of each row's target (1 = largest, lower id first) and its bounds."""
     own = logits.gather(1, targets)
     margin = RANK_TOLERANCE * (1 + own.abs())
     order = logits.argsort(dim=1, descending=True, stable=True)
@@ -163,7 +164,7 @@ def rank_columns(logits: torch.Tensor, targets: torch.Tensor) -> list[torch.Tens
 
 @torch.no_grad()
 def token_distributions(model: Any, paths: list[list[int]]) -> torch.Tensor:
-    """What CASE.tokens holds."""
+    """Returns the rows of CASE.tokens."""
     entries = []
     for rows, ids in batches(paths):
         all_logits = model(input_ids=ids.to(DEVICE), use_cache=False).logits
@@ -181,14 +182,14 @@ def token_distributions(model: Any, paths: list[list[int]]) -> torch.Tensor:
 
 
 def stored_reward_head(folder: Path) -> torch.Tensor | None:
-    """The reward head of a folder of one file."""
+    """Returns the reward head of a folder with a single weight file, or None."""
     path = folder / "model.safetensors"
     return load_file(path).get("score.weight") if path.exists() else None
 
 
 @torch.no_grad()
 def compute(folder: Path, dtype: torch.dtype, cases: dict[str, list[Question]]) -> dict[str, Any]:
-    """Results of a saved folder in one type, by case and kind."""
+    """Returns the results of a saved folder in one dtype, by case and kind."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     base: Any = AutoModel.from_pretrained(folder, dtype=dtype).eval().to(DEVICE)
     causal: Any = None
@@ -214,8 +215,8 @@ def compute(folder: Path, dtype: torch.dtype, cases: dict[str, list[Question]]) 
 def classifier_scores(
     folder: Path, model_class: Any, cases: dict[str, list[Question]]
 ) -> dict[str, Any]:
-    """CASE.scores of transformers' own classifier, each path in a batch of its own, so that nothing
-    has to be known about padding."""
+    """Returns CASE.scores of transformers' own classifier. Each path is in its own batch, so that
+    padding has no effect."""
     model = model_class.from_pretrained(folder, dtype=torch.float32).eval().to(DEVICE)
     results = {}
     for name, case in cases.items():
@@ -232,7 +233,7 @@ def write_oracle(
     exact: dict[str, Any],
     half: dict[str, Any],
 ) -> None:
-    """Stores float32 results and those of a 16-bit type, which may be none."""
+    """Stores float32 results, and those of a 16-bit dtype if there are any."""
     results = {key: value.float().cpu().contiguous() for key, value in exact.items()}
     results |= {f"{key}_half": value.float().cpu().contiguous() for key, value in half.items()}
     oracle = folder / "oracle"
@@ -242,5 +243,5 @@ def write_oracle(
 
 
 def write_names(output: Path, names: list[str]) -> None:
-    """Which of the folders below `output` are checkpoints to compare."""
+    """Lists the folders in `output` that are checkpoints to compare."""
     (output / "names.json").write_text(json.dumps(names), encoding="utf-8")

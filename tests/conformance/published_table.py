@@ -16,7 +16,7 @@ LAYOUTS: Final = {
 
 
 def rows(data: dict[str, Any]) -> list[str]:
-    """The lines of both tables."""
+    """Returns the lines of both tables."""
     lines = ["| model | kind | class | tensors |", "| --- | --- | --- | --- |"]
     for entry in data["models"]:
         layout = LAYOUTS[entry["layout"]] if "layout" in entry else "as transformers saves them"

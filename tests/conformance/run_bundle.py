@@ -1,11 +1,11 @@
-"""Runs the conformance tests on a machine with a GPU, from a bundle and this checkout, no build.
+"""Runs the conformance tests on a GPU machine from a bundle and this checkout, without a build.
 
     run_bundle.py [--bundle out/bundle] [--device cuda:0] [--json FILE]
 
-Needs torch and transformers there, and what `./dev bundle` made elsewhere. For each script that
-makes checkpoints, makes them with PyTorch on that device and runs the tests that read them; then
-the tests that make what they read. Prints a summary line for each, and what failed. Exits with 1
-when any did.
+The machine needs torch, transformers, and the output of `./dev bundle` from another machine. Each
+script that makes checkpoints runs with PyTorch on the device, followed by the tests that read its
+checkpoints; then the other tests run. Prints a summary line for each run, and the failed tests.
+Exits with 1 if a test failed.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 HERE: Final = Path(__file__).resolve().parent
-# As in the BUILD file of this folder; None: the tests make what they read.
+# These are the runs in the BUILD file of this folder. None = the tests need no checkpoints.
 RUNS: Final = [
     ("make_checkpoints.py", "conformance", "*ParityTest*:MixedRequestTest*:Float16OverflowTest*"),
     ("make_heads.py", "conformance", "*ParityTest*:*CheckpointTest*"),
@@ -32,7 +32,7 @@ RUNS: Final = [
 
 
 def run(script: str | None, program: str, tests: str, options: Any) -> dict[str, Any]:
-    """What one entry of RUNS gave."""
+    """Runs one entry of RUNS and returns its results."""
     environment = {
         **os.environ,
         "CANOPY_TEST_DEVICE": options.device,
@@ -64,7 +64,7 @@ def run(script: str | None, program: str, tests: str, options: Any) -> dict[str,
             for case in suite["testsuite"]
         ]
     failed = [f"{case['suite']}.{case['name']}" for case in cases if "failures" in case]
-    # The worst error of ours over PyTorch's in a 16-bit type, of those that the tests record.
+    # The worst ratio of our error to PyTorch's in a 16-bit dtype, among those that tests record.
     ratios = [
         float(value)
         for case in cases
@@ -84,7 +84,7 @@ def run(script: str | None, program: str, tests: str, options: Any) -> dict[str,
 
 
 def main() -> int:
-    """All runs, one line each."""
+    """Runs everything and prints one line per run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--bundle", type=Path, default=HERE.parents[1] / "out/bundle")
     parser.add_argument("--device", default="cuda:0")

@@ -1,4 +1,4 @@
-"""The expressions and alerts of the docs, run by promtool over traffic of calls and of streams."""
+"""Runs the PromQL expressions and alerts of the docs with promtool on simulated traffic."""
 
 import re
 import subprocess
@@ -13,24 +13,24 @@ import yaml
 ROOT: Final = Path(__file__).resolve().parents[2]
 OPERATING: Final = ROOT / "docs/OPERATING.md"
 METRICS: Final = ROOT / "docs/METRICS.md"
-# What is named like a metric and is none.
+# These names look like metrics but are programs.
 PROGRAMS: Final = {"canopy_server", "canopy_load", "process_test", "process_stats"}
 NAME: Final = re.compile(r"\b(?:canopy|process)_[a-z_]+\b")
 SELECTOR: Final = re.compile(r"\b((?:canopy|process)_[a-z_]+)\{([^}]*)\}")
 MATCHER: Final = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"')
-# Labels that Prometheus adds to every series, and that of buckets.
+# Labels that Prometheus adds to every series, and the label of histogram buckets.
 TARGET_LABELS: Final = {"job", "instance", "le"}
 
 Series = dict[str, str]
 
 
 def pages() -> list[Path]:
-    """Every page that an operator may copy from."""
+    """Returns every page that an operator may copy from."""
     return sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("docs/**/*.md")})
 
 
 def declared_metrics() -> dict[str, dict[str, set[str]]]:
-    """Each metric's labels with their values; no values = the operator's own."""
+    """Returns each metric's labels with their values. No values means any value."""
     metrics: dict[str, dict[str, set[str]]] = {}
     for line in METRICS.read_text(encoding="utf-8").splitlines():
         if not line.startswith("| `"):
@@ -46,12 +46,12 @@ def declared_metrics() -> dict[str, dict[str, set[str]]]:
 
 
 def base_name(name: str, metrics: Iterable[str]) -> str:
-    """The metric that a series belongs to: histograms have three."""
+    """Returns the metric of a series. A histogram has three kinds of series."""
     return name if name in metrics else re.sub(r"_(bucket|sum|count)$", "", name)
 
 
 def faults(text: str, metrics: dict[str, dict[str, set[str]]]) -> list[str]:
-    """Names, labels and values of labels in `text` that no metric has."""
+    """Returns metric names, labels and label values in `text` that no metric has."""
     found = [
         f"no metric {name}"
         for name in sorted(set(NAME.findall(text)) - PROGRAMS)
@@ -70,7 +70,7 @@ def faults(text: str, metrics: dict[str, dict[str, set[str]]]) -> list[str]:
 
 
 def rule_groups() -> list[dict[str, Any]]:
-    """The groups of rules in all pages."""
+    """Returns the rule groups of all pages."""
     groups: list[dict[str, Any]] = []
     for page in pages():
         for block in re.findall(
@@ -83,7 +83,7 @@ def rule_groups() -> list[dict[str, Any]]:
 
 
 def expressions(text: str) -> list[str]:
-    """The code spans of a page that are PromQL: they read a metric."""
+    """Returns the code spans of a page that are PromQL, that is, read a metric."""
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
     return [
         span
@@ -93,7 +93,7 @@ def expressions(text: str) -> list[str]:
 
 
 def counters(name: str, rates: dict[str, float], labels: str = "") -> Series:
-    """Counters that grow by so much a minute, by the text between their braces."""
+    """Returns counters with the given rates per minute, keyed by the text between their braces."""
     comma = "," if labels else ""
     return {f"{name}{{{labels}{comma}{key}}}": f"0+{rate}x60" for key, rate in rates.items()}
 
@@ -103,12 +103,12 @@ def traffic(
     stream: dict[str, float] | None = None,
     refused: float = 0,
 ) -> Series:
-    """A server's counters of requests by code, with the series that are there from the start."""
+    """Returns a server's request counters by code, including the series that exist at the start."""
     target = 'job="canopy",instance="a"'
     codes = ("OK", "INTERNAL", "RESOURCE_EXHAUSTED", "INVALID_ARGUMENT")
     series: Series = {}
     for method in ("Score", "ScoreStream"):
-        # A stream of a day is one call, which is not answered yet.
+        # A stream of a day is one call that has not ended yet.
         rates = {
             f'code="{code}"': (calls or {}).get(code, 0) if method == "Score" else 0
             for code in codes
@@ -125,7 +125,7 @@ def gauges(**values: float) -> Series:
 
 
 def waits(priority: str, slow: float) -> Series:
-    """A queue histogram in which so many of 100 requests a minute wait for 2 s."""
+    """Returns a queue histogram in which `slow` of 100 requests per minute wait for 2 s."""
     name = "canopy_queue_seconds_bucket"
     rates = {'le="0.1"': 100 - slow, 'le="1"': 100 - slow, 'le="2.2"': 100, 'le="+Inf"': 100}
     return counters(name, rates, f'job="canopy",instance="a",priority="{priority}"')
@@ -148,7 +148,7 @@ def routes(reason: str, rate: float) -> Series:
 
 
 BOTH_UP: Final = gauges(canopy_ready=1, up=1)
-# For each alert, what it must see and what it must not mind.
+# For each alert, series for which it must fire and series for which it must not.
 FIRES: Final[dict[str, list[Series]]] = {
     "CanopyNotReady": [
         gauges(canopy_ready=0, up=1),
@@ -197,7 +197,7 @@ SILENT: Final[dict[str, list[Series]]] = {
     ],
     "CanopyDescriptors": [gauges(process_open_fds=700, process_max_fds=1_000)],
 }
-# How the first line of a row of "where to look" begins, the traffic, and what must come out.
+# The beginning of a row of the "where to look" table, the traffic, and the expected value.
 MINUTE: Final = 60
 VALUES: Final[list[tuple[str, Series, float]]] = [
     ("share of failures", traffic(calls={"OK": 90, "INTERNAL": 10}), 0.1),
@@ -215,7 +215,7 @@ VALUES: Final[list[tuple[str, Series, float]]] = [
 
 
 def promtool(*arguments: str) -> str:
-    """Runs promtool; what it prints if it fails, else ''."""
+    """Runs promtool. Returns its output if it fails, else ""."""
     done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
@@ -225,7 +225,7 @@ def input_series(series: Series) -> list[dict[str, str]]:
 
 
 def row_expression(question: str) -> str:
-    """The first expression of the row of OPERATING.md that begins so."""
+    """Returns the first expression of the row of OPERATING.md that begins with `question`."""
     row = re.search(
         rf"^\| {re.escape(question)} \| `([^`]+)`", OPERATING.read_text(encoding="utf-8"), re.M
     )
@@ -250,8 +250,9 @@ class AlertsTest(unittest.TestCase):
         return promtool("test", "rules", str(path))
 
     def firing(self, cases: list[tuple[str, Series]]) -> list[bool]:
-        """For each case whether its alert fires after half an hour, and names its instance."""
-        # promtool names each test in which an alert fires that is not expected.
+        """Returns, for each case, True if its alert fires after half an hour and names its
+        instance."""
+        # promtool reports the name of each test in which an unexpected alert fires.
         report = self.run_tests(
             [
                 {
@@ -323,7 +324,7 @@ class AlertsTest(unittest.TestCase):
             self.assertEqual(fires_now, fires, f"{alert} on {series}")
 
     def test_an_alert_waits_for_its_time(self) -> None:
-        # Not ready for a minute.
+        # The server is not ready for a minute.
         loading = {
             'canopy_ready{job="canopy",instance="a"}': "1x28 0x40",
             'up{job="canopy",instance="a"}': "1x60",
@@ -336,7 +337,8 @@ class AlertsTest(unittest.TestCase):
                 "interval": "1m",
                 "input_series": input_series(series),
                 "promql_expr_test": [
-                    # Without labels, and rounded: sums of doubles are not exact.
+                    # Labels are dropped and values are rounded, because sums of doubles are not
+                    # exact.
                     {
                         "expr": f"round(sum({row_expression(question)}), 1e-6)",
                         "eval_time": "30m",

@@ -1,4 +1,4 @@
-"""docs/MODELS.md lists the published models that tests/conformance compares with transformers."""
+"""Checks that docs/MODELS.md lists the published models that tests/conformance covers."""
 
 import subprocess
 import sys

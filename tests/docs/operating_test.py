@@ -1,4 +1,4 @@
-"""docs/OPERATING.md and docs/METRICS.md say what the programs do."""
+"""Checks that docs/OPERATING.md and docs/METRICS.md agree with the programs."""
 
 import re
 import subprocess
@@ -18,13 +18,13 @@ def printed(*command: str) -> str:
 
 
 def table_rows() -> list[list[str]]:
-    """The cells of each row of the tables of the page."""
+    """Returns the cells of each row of the page's tables."""
     rows = re.findall(r"^\| (.*) \|$", OPERATING, re.MULTILINE)
     return [row.split(" | ") for row in rows]
 
 
 def declared_reasons() -> dict[str, str]:
-    """The code of each reason."""
+    """Returns the status code of each reason."""
     lines = printed(PRINT_ERROR_REASONS).splitlines()
     return dict(line.split() for line in lines)
 

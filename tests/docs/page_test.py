@@ -1,9 +1,9 @@
-"""Runs the commands of docs/OUTPUTS.md and docs/LOAD.md against real servers.
+"""Runs the commands of docs/OUTPUTS.md and docs/LOAD.md with real servers.
 
-A block of ```sh whose first line is `# ./dev serve FLAGS` runs beside a server with these flags;
-`canopy` and `canopy_load` stand for the programs. When a block of ```text follows, each of its
-lines appears in the output, in that order; `...` stands for anything, and numbers with a fraction
-may differ as much as sums in another order do: processors and thread counts change it.
+A ```sh block whose first line is `# ./dev serve FLAGS` runs while a server with these flags runs;
+`canopy` and `canopy_load` are replaced by the programs. If a ```text block follows, each of its
+lines must appear in the output, in the same order. `...` matches any text. Numbers with a fraction
+may differ slightly, because processors and thread counts change the order of sums.
 """
 
 import math
@@ -29,7 +29,7 @@ ANY_FRACTION: Final = r"(-?\d+\.\d+)"
 
 
 class Server:
-    """canopy_server on a free port, for as long as the scope lasts."""
+    """Runs canopy_server on a free port within a scope."""
 
     def __init__(self, flags: str) -> None:
         command = ["bash", "-c", f'exec "{SERVER}" --listen=127.0.0.1:0 {flags}']
@@ -37,7 +37,7 @@ class Server:
 
     def __enter__(self) -> str:
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()  # Ends when the process does.
+        line = self.process.stdout.readline()  # returns at the latest when the process exits
         if not line.startswith("listening on "):
             raise AssertionError("the server did not start")
         return line.removeprefix("listening on ").strip()
@@ -48,7 +48,7 @@ class Server:
 
 
 def line_pattern(line: str) -> re.Pattern[str]:
-    """Matches the line with any fractions, a group each."""
+    """Returns a pattern for the line that matches any fractions, with one group for each."""
     texts = re.split(ANY_FRACTION, line)[::2]
     escaped = [re.escape(text).replace(re.escape("..."), ".*") for text in texts]
     return re.compile(f"^{ANY_FRACTION.join(escaped)}$", re.MULTILINE)
@@ -62,7 +62,7 @@ def is_close(line: str, match: re.Match[str]) -> bool:
 
 
 def missing_lines(expected: str, output: str) -> list[str]:
-    """The first expected line that does not follow its predecessor in the output, if any."""
+    """Returns the first expected line that is missing after the previous one, if any."""
     position = 0
     for line in map(str.rstrip, expected.splitlines()):
         matches = line_pattern(line).finditer(output, position)

@@ -1,4 +1,4 @@
-"""The fingerprint of a model's folder, by the recipe in docs/WEIGHTS.md: no code of Canopy's.
+"""Computes the fingerprint of a model folder by the recipe in docs/WEIGHTS.md, without Canopy.
 
 fingerprint.py FOLDER
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import deserialize
 
-# A setting that has this value is left out.
+# A setting with its default value is left out.
 DEFAULTS: dict[str, Any] = {
     "head": "none",
     "num_layers": 0,
@@ -49,7 +49,7 @@ HEADS = {
 
 
 def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """What the rotary embedding reads."""
+    """Returns the settings of the rotary embedding."""
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
     theta = float(config.get("rope_theta") or rope.get("rope_theta") or DEFAULT_THETA)
@@ -77,7 +77,7 @@ def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def longest_path(config: dict[str, Any]) -> int:
-    """The most tokens of a path, which rotary scaling may stretch."""
+    """Returns the maximum length of a path, which rotary scaling may extend."""
     rope = rope_settings(config)
     length = {
         "linear": config["max_position_embeddings"],
@@ -88,7 +88,7 @@ def longest_path(config: dict[str, Any]) -> int:
 
 
 def sliding_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Which layers read only the last tokens: none if the window holds the longest path."""
+    """Returns the settings of sliding windows. A window that hides no token is ignored."""
     switched = config["model_type"] == "mistral" or config.get("use_sliding_window")
     window = (config.get("sliding_window") or 0) if switched else 0
     layers = range(config["num_hidden_layers"])
@@ -101,7 +101,7 @@ def sliding_settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def all_settings(folder: Path, config: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """The settings by name, defaults included."""
+    """Returns all settings by name, including defaults."""
     suffix = next(s for s in HEADS if config["architectures"][0].endswith(s))
     head = HEADS[suffix]
     if any(name.startswith("path_encoder.backbone.") for name in names):
@@ -131,24 +131,24 @@ def all_settings(folder: Path, config: dict[str, Any], names: list[str]) -> dict
 
 
 def text(value: Any) -> str:
-    """A setting's value as it is hashed."""
+    """Returns a setting's value in its hashed form."""
     if isinstance(value, float):
         return struct.pack(">d", value).hex()
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def u64(number: int) -> bytes:
-    """An integer as it is hashed."""
+    """Returns an integer in its hashed form."""
     return struct.pack("<Q", number)
 
 
 def string(value: str) -> bytes:
-    """A string as it is hashed."""
+    """Returns a string in its hashed form."""
     return u64(len(value.encode())) + value.encode()
 
 
 def fingerprint(folder: Path, config_file: Path | None = None) -> str:
-    """The fingerprint that a server of this folder shows."""
+    """Returns the fingerprint that a server of this folder would show."""
     tensors = {}
     for file in sorted(folder.glob("*.safetensors")):
         tensors.update(dict(deserialize(file.read_bytes())))

@@ -1,4 +1,4 @@
-"""Compares `canopy fingerprint` with the published recipe, followed in Python by fingerprint.py.
+"""Compares `canopy fingerprint` with fingerprint.py, which follows the published recipe.
 
 fingerprint_test.py CANOPY
 """
@@ -81,7 +81,7 @@ CONFIGS: Final[list[dict[str, Any]]] = [
         "layer_types": ["sliding_attention", "full_attention"],
     },
     QWEN2 | {"use_sliding_window": True, "sliding_window": 300, "max_window_layers": 0},
-    # Stretched positions make paths longer than this window.
+    # Rotary scaling makes paths longer than this window.
     QWEN2
     | {
         "use_sliding_window": True,
@@ -100,7 +100,7 @@ CONFIGS: Final[list[dict[str, Any]]] = [
 
 
 def shapes(config: dict[str, Any]) -> dict[str, list[int]]:
-    """The tensors of a small model."""
+    """Returns the names and shapes of the tensors of a small model."""
     found = {"model.embed_tokens.weight": [VOCABULARY, HIDDEN], "model.norm.weight": [HIDDEN]}
     rows = {"q": HEADS * HEAD_DIM, "k": KV_HEADS * HEAD_DIM, "v": KV_HEADS * HEAD_DIM}
     mlp = {"gate": [INTERMEDIATE, HIDDEN], "up": [INTERMEDIATE, HIDDEN]}
@@ -130,7 +130,7 @@ def shapes(config: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def write_tensors(file: Path, wanted: dict[str, list[int]]) -> None:
-    """A file in the safetensors format: F32, and BF16 for matrices."""
+    """Writes a safetensors file, with F32 vectors and BF16 matrices."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     data = b""
     for number, (name, shape) in enumerate(wanted.items()):
@@ -149,7 +149,7 @@ def write_tensors(file: Path, wanted: dict[str, list[int]]) -> None:
 
 
 def canopy(*arguments: str | Path) -> str:
-    """What `canopy fingerprint` prints."""
+    """Returns the output of `canopy fingerprint`."""
     command = [str(CANOPY), "fingerprint", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or f"{done.returncode}: {done.stderr}"
@@ -212,7 +212,8 @@ class FingerprintTest(unittest.TestCase):
         elsewhere = fingerprint(self.folder, config)
         self.assertEqual(canopy(f"--config={config}", self.folder), elsewhere)
         self.assertNotEqual(whole, elsewhere)
-        # Each tensor in a shard of its own, with other bytes than above: the count starts anew.
+        # Each tensor is in its own shard, with other bytes than above because numbering restarts in
+        # each.
         (self.folder / "model.safetensors").unlink()
         weight_map = {name: f"m{number}.safetensors" for number, name in enumerate(tensors)}
         for name, shard in weight_map.items():
@@ -267,7 +268,7 @@ class FingerprintTest(unittest.TestCase):
 
 
 def decision_head() -> dict[str, list[int]]:
-    """The tensors of a typed-decision head: a TransformerEncoder of two layers."""
+    """Returns the tensors of a typed-decision head: a TransformerEncoder of two layers."""
     width, feed_forward = 256, 1024
     linear = {
         "proj_in": [width, HIDDEN],

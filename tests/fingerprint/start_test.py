@@ -1,9 +1,9 @@
-"""Changes a checkpoint while canopy_server reads it at its start.
+"""Changes a checkpoint while canopy_server reads it at start-up.
 
 start_test.py SERVER
 
-The files are rewritten in place, or cut, as soon as the server has them open. The server must serve
-one of the checkpoints under its own fingerprint, or print one line and exit with code 2.
+The files are overwritten in place or truncated as soon as the server has opened them. The server
+must serve one of the checkpoints with the correct fingerprint, or print one line and exit with 2.
 """
 
 import json
@@ -26,9 +26,9 @@ from fingerprint import fingerprint
 
 SERVER: Final = Path(sys.argv[1]).absolute()
 TIMEOUT_SECONDS: Final = 60
-POLL_SECONDS: Final = 0.001  # Reading the files takes tens of milliseconds.
+POLL_SECONDS: Final = 0.001  # reading the files takes tens of milliseconds
 HIDDEN: Final = 16
-VOCABULARY: Final = 600_000  # 38 MB of embedding: three steps of reading.
+VOCABULARY: Final = 600_000  # 38 MB of embedding: read in three steps
 CONFIG: Final[dict[str, Any]] = {
     "architectures": ["LlamaModel"],
     "model_type": "llama",
@@ -57,7 +57,7 @@ SHAPES: Final = {
 
 
 def weights(value: float) -> bytes:
-    """A safetensors file with all elements equal."""
+    """Returns a safetensors file in which all elements are equal."""
     header: dict[str, Any] = {}
     end = 0
     for name, shape in SHAPES.items():
@@ -69,7 +69,7 @@ def weights(value: float) -> bytes:
 
 
 def checkpoint_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder that holds the configuration alone."""
+    """Makes a folder that contains only the configuration."""
     temporary = tempfile.TemporaryDirectory()
     (Path(temporary.name) / "config.json").write_text(json.dumps(CONFIG))
     return temporary
@@ -98,7 +98,7 @@ class StartTest(unittest.TestCase):
 
     def start(self, source: Path) -> subprocess.Popen[str]:
         command = [str(SERVER), f"--model=m={source}", "--listen=127.0.0.1:0", "--device=cpu"]
-        # Measured routes would be measured at every start.
+        # With the measured policy, the server would measure routes at every start.
         command.append("--policy=reference")
         pipe = subprocess.PIPE
         server = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
@@ -107,11 +107,11 @@ class StartTest(unittest.TestCase):
         return server
 
     def has_open(self, server: subprocess.Popen[str]) -> bool:
-        """Whether the server has the tensors' file open."""
+        """Returns True if the server has the tensors' file open."""
         descriptors = f"/proc/{server.pid}/fd"
         try:
             names = os.listdir(descriptors)
-        except OSError:  # The server has ended.
+        except OSError:  # the server has exited
             return False
         for name in names:
             try:
@@ -123,10 +123,10 @@ class StartTest(unittest.TestCase):
         return False
 
     def wait_until_open(self, server: subprocess.Popen[str]) -> bool:
-        """Waits until the server has the tensors' file open.
+        """Waits until the server has opened the tensors' file.
 
-        Returns False if that was not seen: on a busy machine the server may have read the file, and
-        print its address or end, between two looks.
+        Returns False if that was not observed. On a busy machine the server may read the whole
+        file, and print its address or exit, between two checks.
         """
         assert server.stdout is not None
         deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -138,16 +138,16 @@ class StartTest(unittest.TestCase):
         return False
 
     def read_bytes(self, server: subprocess.Popen[str]) -> int:
-        """The bytes that the server has read from files and pipes."""
+        """Returns the number of bytes that the server has read from files and pipes."""
         try:
             text = Path(f"/proc/{server.pid}/io").read_text()
-        except OSError:  # The server has ended.
+        except OSError:  # the server has exited
             return 0
         found = re.search(r"^rchar: (\d+)$", text, re.MULTILINE)
         return int(found[1]) if found is not None else 0
 
     def served_or_refused(self, server: subprocess.Popen[str]) -> str:
-        """The fingerprint that is served, or '' if the server ended as it should."""
+        """Returns the fingerprint that is served, or "" if the server exited as it should."""
         assert server.stdout is not None
         assert server.stderr is not None
         if server.stdout.readline().startswith("listening on "):
@@ -184,7 +184,8 @@ class StartTest(unittest.TestCase):
         mixed += self.contents[1][len(mixed) :]
         whole = [fingerprint_of(mixed), self.fingerprints[0]]
         for _ in range(4):
-            # What is on the disk after the write is one checkpoint too, if it is named as that.
+            # The mixture on the disk after the write is also a valid checkpoint, with its own
+            # fingerprint.
             served = self.change_while_it_starts(overwrite_the_second_half)
             self.assertIn(served, ["", *whole])
 
@@ -202,7 +203,7 @@ class StartTest(unittest.TestCase):
             self.assertRegex(ended.stderr, r"\Acanopy_server: the working folder[^\n]*\n\Z")
 
     def test_sigterm_ends_the_reading_of_a_very_large_file(self) -> None:
-        config = CONFIG | {"vocab_size": 1 << 24, "hidden_size": 32}  # 2 GB of zeros.
+        config = CONFIG | {"vocab_size": 1 << 24, "hidden_size": 32}  # 2 GB of zeros
         (self.folder / "config.json").write_text(json.dumps(config))
         size = 4 * 32 << 24
         shape = [1 << 24, 32]
@@ -215,7 +216,7 @@ class StartTest(unittest.TestCase):
         server = self.start(self.folder)
         self.assertTrue(self.wait_until_open(server), "2 GB were read between two looks")
         server.send_signal(signal.SIGTERM)
-        # What it reads, not how long it takes, so that a busy machine does not matter.
+        # The bytes read are measured instead of the time, so that a busy machine does not matter.
         bytes_read = 0
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while server.poll() is None and time.monotonic() < deadline:

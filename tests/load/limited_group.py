@@ -1,4 +1,4 @@
-"""A control group with a memory limit and a CPU quota, of cgroup v1 or v2, for one process."""
+"""Makes a control group (cgroup v1 or v2) with memory and CPU limits for one process."""
 
 import re
 import uuid
@@ -13,11 +13,11 @@ _PERIOD_US: Final = 100_000
 
 
 class NoGroupError(Exception):
-    """This machine, or this user, cannot make such a group; says why."""
+    """This machine or user cannot make such a group. The message gives the reason."""
 
 
 def _number(path: Path, name: str = "") -> int:
-    """The file's number, or that beside `name` in its lines."""
+    """Returns the number in the file, or the number after `name` in one of its lines."""
     found = re.search(rf"^{name and name + ' '}(\d+)$", path.read_text(), re.MULTILINE)
     if found is None:
         raise ValueError(f"{path} has no number {name}")
@@ -26,20 +26,20 @@ def _number(path: Path, name: str = "") -> int:
 
 @dataclass
 class LimitedGroup:
-    """Folders of a group; one and the same in v2."""
+    """The folders of a group. In cgroup v2 both are the same."""
 
     memory: Path
     cpu: Path
     is_v2: bool
 
     def command(self, command: list[str]) -> list[str]:
-        """`command`, to be run in the group."""
+        """Returns a command that runs `command` in the group."""
         enter = 'for group in "$1" "$2"; do echo $$ > "$group/cgroup.procs"; done'
         shell = ["/bin/sh", "-ec", f'{enter}; shift 2; exec "$@"', "sh"]
         return [*shell, str(self.memory), str(self.cpu), *command]
 
     def limit(self, memory_bytes: int, cores: float) -> None:
-        """Sets both limits."""
+        """Sets the limits on memory and CPU."""
         quota_us = int(cores * _PERIOD_US)
         if self.is_v2:
             (self.memory / "memory.max").write_text(str(memory_bytes))
@@ -50,22 +50,22 @@ class LimitedGroup:
             (self.cpu / "cpu.cfs_quota_us").write_text(str(quota_us))
 
     def peak_bytes(self) -> int:
-        """The most that the group ever held, file pages included."""
+        """Returns the peak memory of the group, including file pages."""
         name = "memory.peak" if self.is_v2 else "memory.max_usage_in_bytes"
         return _number(self.memory / name)
 
     def kills(self) -> int:
-        """Processes of the group that were killed because its memory ran out."""
+        """Returns the number of processes of the group that were killed for lack of memory."""
         name = "memory.events" if self.is_v2 else "memory.oom_control"
         return _number(self.memory / name, "oom_kill")
 
     def throttled(self) -> int:
-        """Periods in which the group had used up its quota."""
+        """Returns the number of periods in which the group used up its CPU quota."""
         return _number(self.cpu / "cpu.stat", "nr_throttled")
 
 
 def _folders() -> tuple[Path, Path, bool]:
-    """Where groups below this process's own stand: memory, CPU, whether that is v2."""
+    """Returns the parent folders for new groups (memory, CPU), and True for cgroup v2."""
     groups = {}
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -84,7 +84,7 @@ def _folders() -> tuple[Path, Path, bool]:
 
 @contextmanager
 def limited_group() -> Iterator[LimitedGroup]:
-    """A new group without limits. NoGroupError where there can be none."""
+    """Makes a group without limits. Raises NoGroupError if that is not possible."""
     made: list[Path] = []
     try:
         try:

@@ -1,12 +1,12 @@
-"""Measures what clients notice of new weights: latency with loads, beside phases without, in turn.
+"""Measures how new weights affect clients: latency with and without loads, in alternating phases.
 
     reload_bench.py --bundle out/bundle [--device cuda:0] [--rounds 3] [--seconds 10]
 
-Starts canopy_server with random weights of the shape of Qwen3-0.6B and a score head, and runs
-canopy_load against it with one client and with 16 in a closed loop. In every second phase
-`canopy load_weights` swaps the weights twice. From a bundle that `./dev bundle` made, or with
---server, --load and --cli. Exit code 1 when the 99th percentile with loads is over twice that of
-the phases without, or a request fails.
+Starts canopy_server with random weights of the size of Qwen3-0.6B and a score head, and runs
+canopy_load with one client and with 16 clients in a closed loop. In every second phase `canopy
+load_weights` swaps the weights twice. The programs come from a bundle that `./dev bundle` made, or
+from --server, --load and --cli. Exits with 1 if a request fails, or if the 99th percentile with
+loads is more than twice that without.
 """
 
 import argparse
@@ -34,7 +34,7 @@ TURNS: Final = re.compile(
 
 
 def tensor_shapes(config: dict[str, Any]) -> dict[str, list[int]]:
-    """The tensors of a Qwen3 reward model."""
+    """Returns the names and shapes of the tensors of a Qwen3 reward model."""
     hidden, inner = config["hidden_size"], config["intermediate_size"]
     head = config["head_dim"]
     queries = config["num_attention_heads"] * head
@@ -60,11 +60,11 @@ def tensor_shapes(config: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def write_checkpoint(folder: Path, config: dict[str, Any], seed: int) -> None:
-    """Random bfloat16 weights; large tensors repeat the same numbers."""
+    """Writes random bfloat16 weights; large tensors repeat the same numbers."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     draws = np.random.default_rng(seed).normal(0, 0.02, 1 << 20).astype(np.float32)
-    # The upper half of a float32 is a bfloat16.
+    # The upper half of a float32 is the bfloat16 with the same leading bits.
     numbers = (draws.view(np.uint32) >> 16).astype(np.uint16)
     header, end = {}, 0
     shapes = tensor_shapes(config)
@@ -79,10 +79,10 @@ def write_checkpoint(folder: Path, config: dict[str, Any], seed: int) -> None:
 
 
 class Loads:
-    """Swaps the weights in the background, spread over a phase."""
+    """Swaps the weights in the background at regular times within a phase."""
 
     def __init__(self, cli: list[str], admin: str, seconds: float) -> None:
-        """Begins at once."""
+        """Starts the background thread."""
         self._command = [*cli, "load_weights", f"--admin={admin}"]
         self._pause = seconds / LOADS_A_PHASE
         self._error = ""
@@ -102,7 +102,7 @@ class Loads:
             self._error = self._error or (loaded.stderr if loaded.returncode else "")
 
     def join(self) -> None:
-        """Waits for the last of them; a load that failed ends the program."""
+        """Waits for the last load. Exits the program if a load failed."""
         self._thread.join()
         if self._error:
             sys.exit(f"a load failed: {self._error}")
@@ -111,7 +111,7 @@ class Loads:
 def phase(
     service: Service, options: argparse.Namespace, clients: int, admin: str, folder: Path
 ) -> dict[str, float]:
-    """Figures of one run; `admin` = where weights are loaded meanwhile, '' = nowhere."""
+    """Returns the figures of one run. Weights are loaded through `admin`, unless it is ""."""
     report = folder / "load.json"
     flags = ["--shapes=small", f"--clients={clients}", f"--duration={options.seconds}s"]
     flags += ["--warmup=500ms", "--thresholds=refused<=0,wrong<=0"]
@@ -129,7 +129,7 @@ def phase(
 def compare(
     service: Service, options: argparse.Namespace, clients: int, admin: str, folder: Path
 ) -> bool:
-    """Prints a row; whether the figure holds."""
+    """Prints a row; returns True if the latency goal is met."""
     quiet, loading = [], []
     for _ in range(options.rounds):
         quiet.append(phase(service, options, clients, "", folder))
@@ -149,7 +149,7 @@ def compare(
 
 
 def main() -> int:
-    """Starts the server, measures, prints."""
+    """Starts the server, measures and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--bundle", type=Path, help="folder of `./dev bundle`")
     parser.add_argument("--server", help="canopy_server, instead of the bundle's")

@@ -1,4 +1,4 @@
-"""A canopy_server in a process of its own, its metrics, and runs of canopy_load against it."""
+"""Runs canopy_server in a process, reads its metrics, and runs canopy_load against it."""
 
 import json
 import re
@@ -21,7 +21,7 @@ Metrics = dict[str, float]
 
 
 def total(metrics: Metrics, name: str) -> float:
-    """The sum over all series of one metric. KeyError when the page has none of that name."""
+    """Returns the sum over all series of one metric. Raises KeyError if there are none."""
     values = [value for series, value in metrics.items() if series.split("{")[0] == name]
     if not values:
         raise KeyError(f"there is no metric {name}")
@@ -30,18 +30,18 @@ def total(metrics: Metrics, name: str) -> float:
 
 @dataclass
 class Service:
-    """Where a running server is."""
+    """A running server."""
 
-    listeners: dict[str, str]  # addresses; `metrics`, canopy.v1.Scorer and other gRPC services
+    listeners: dict[str, str]  # addresses by gRPC service; `metrics` is the metrics page
     process: subprocess.Popen[bytes]
 
     @property
     def address(self) -> str:
-        """Of the scorer."""
+        """The address of the scorer."""
         return self.listeners["canopy.v1.Scorer"]
 
     def metrics(self) -> Metrics:
-        """All series of the metrics page."""
+        """Returns all series of the metrics page."""
         with urllib.request.urlopen(
             f"http://{self.listeners['metrics']}/metrics", timeout=30
         ) as page:
@@ -49,7 +49,7 @@ class Service:
         return {series: float(value) for series, value in _LINE.findall(text)}
 
     def settled(self, gauges: list[str], seconds: float) -> Metrics:
-        """The metrics once all series of these gauges are zero, or those at the end of the time."""
+        """Waits for all series of these gauges to be zero, or `seconds`; returns the metrics."""
         deadline = time.monotonic() + seconds
         while True:
             metrics = self.metrics()
@@ -58,30 +58,30 @@ class Service:
             time.sleep(0.1)
 
     def resident_mib(self) -> float:
-        """Memory of the server's process."""
+        """Returns the resident memory of the server's process."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
         return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
 
     def descriptors(self) -> int:
-        """Open files and sockets of the server's process."""
+        """Returns the number of open files and sockets of the server's process."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
 
 @contextmanager
 def running(command: list[str], folder: Path, start_seconds: float) -> Iterator[Service]:
-    """Starts a server on free loopback ports; at the end SIGTERM must end it with exit code 0."""
+    """Runs a server on free loopback ports. At the end, SIGTERM must stop it with exit code 0."""
     log = folder / "server.log"
     command = [*command, "--listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0"]
     with log.open("wb") as log_file:
         process = subprocess.Popen(command, stderr=log_file)
     try:
         deadline = time.monotonic() + start_seconds
-        # It is bound before the models are loaded, and ready once they are described.
+        # The server listens before it loads its models, and is ready once their metrics exist.
         while True:
             if process.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"the server did not start:\n{log.read_text()}")
             service = Service(dict(_LISTENER.findall(log.read_text())), process)
-            # The listener of the metrics is the last to be bound.
+            # The listener of the metrics is the last one to be started.
             if "metrics" in service.listeners and any(
                 series.startswith("canopy_model_info{") for series in service.metrics()
             ):
@@ -99,13 +99,13 @@ def running(command: list[str], folder: Path, start_seconds: float) -> Iterator[
 
 
 def start_load(program: list[str], service: Service, report: Path, *flags: str) -> Any:
-    """canopy_load in the background; `report` gets its figures."""
+    """Starts canopy_load in the background, which writes its figures to `report`."""
     command = [*program, f"--targets={service.address}", f"--json={report}", *flags]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def end_load(process: Any, report: Path) -> tuple[int, str, dict[str, Any]]:
-    """Exit code, text and figures of a run, once it has ended."""
+    """Waits for a run and returns its exit code, text and figures."""
     text, _ = process.communicate()
     figures: dict[str, Any] = json.loads(report.read_text()) if report.exists() else {}
     return process.returncode, text, figures

@@ -1,12 +1,13 @@
-"""Measures the service as its clients see it: requests a second, latency, how busy the device is.
+"""Measures requests per second, latency as seen by clients, and how busy the device is.
 
     service_bench.py --bundle out/bundle [--device cuda:0] [--seconds 6] [--json FILE]
 
-Starts canopy_server with random weights of the shape of Qwen3-0.6B and runs canopy_load against it
-on the same machine, from a bundle that `./dev bundle` made, or with --server and --load. One client
-and 64 in a closed loop send the small and the wide case; then 64 clients send questions about one
-state, whose tokens the server may compute once for all requests of a forward, and questions of the
-same sizes that share nothing. The device's share is that of the time in which a forward ran.
+Starts canopy_server with random weights of the size of Qwen3-0.6B and runs canopy_load on the same
+machine. The programs come from a bundle that `./dev bundle` made, or from --server and --load.
+First, one client and 64 clients send the small and the wide case in a closed loop. Then 64 clients
+send questions about one state, whose tokens the server may compute once for all requests of a
+forward, and questions of the same sizes that share nothing. "Device busy" is the fraction of time
+in which a forward ran.
 """
 
 import argparse
@@ -37,8 +38,8 @@ QWEN3_0_6B: Final[dict[str, Any]] = {
     "tie_word_embeddings": True,
 }
 ONE_STATE: Final = "state"
-NO_STATE: Final = "1x4:440+16"  # The same sizes.
-# Name, shape, clients.
+NO_STATE: Final = "1x4:440+16"  # the same sizes as "state"
+# (name, shape, clients)
 RUNS: Final = [
     *((shape, shape, clients) for shape in ("small", "wide") for clients in (1, 64)),
     ("one state", ONE_STATE, 64),
@@ -49,12 +50,12 @@ RUNS: Final = [
 def measure(
     service: Service, options: argparse.Namespace, run: tuple[str, str, int], folder: Path
 ) -> dict[str, Any]:
-    """One run's figures."""
+    """Returns the figures of one run."""
     name, shape, clients = run
     report = folder / "load.json"
     flags = [f"--shapes={shape}", f"--clients={clients}", f"--duration={options.seconds}s"]
     flags += [f"--rpc={options.rpc}", "--connections=8", "--threads=4", "--pool=256"]
-    # The warm-up is a run of its own, so that the metrics are those of what is measured.
+    # The warm-up is a separate run, so that the metrics cover only the measured requests.
     for seconds in (options.warm_up, options.seconds):
         before, begin = service.metrics(), time.monotonic()
         flags[2] = f"--duration={seconds}s"
@@ -92,7 +93,7 @@ def measure(
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """As Markdown."""
+    """Returns the results as a Markdown table."""
     lines = [
         "| case | clients | requests/s | p50 ms | p99 ms | device busy | requests a forward "
         "| computed tokens a request | queue / plan / device / outside ms (p50) |",
@@ -113,7 +114,7 @@ def table(results: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Starts the server, measures, prints."""
+    """Starts the server, measures and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--bundle", type=Path, help="folder of `./dev bundle`")
     parser.add_argument("--server", help="canopy_server, instead of the bundle's")

@@ -1,14 +1,16 @@
-"""Runs a server close to its memory limit and short of CPU, under more load than fits.
+"""Runs a server with little memory and CPU, under more load than it can handle.
 
     tight_limits.py --server bazel-bin/tests/integration/fake_canopy_server --model pace:1000 \\
       --load bazel-bin/client/load/canopy_load
 
-The server is started in a control group of its own, with `--cores` (a quarter) and `--room` MiB of
-memory above what it takes when it is idle. Then many clients send large requests at once: some must
-be refused with MEMORY_FULL, the others answered, and the kernel must kill nobody. Afterwards a
-small load must be answered without a refusal, and SIGTERM must end the server with exit code 0.
-Prints the figures, and exits with 1 when anything is not as it should be. Where no such group can
-be made it says so and exits with 0, or with 1 under --must_run.
+The server runs in its own control group, with `--cores` (a quarter) and with `--room` MiB of memory
+above what it uses when idle. Many clients then send large requests at once. Some requests must be
+refused with MEMORY_FULL, the others must be answered, and the kernel must not kill a process.
+Afterwards a small load must be answered without refusals, and SIGTERM must stop the server with
+exit code 0.
+
+Prints the figures, and exits with 1 if a check fails. If no control group can be made, it says so
+and exits with 0, or with 1 if --must_run is set.
 """
 
 import argparse
@@ -29,7 +31,7 @@ GAUGES: Final = ["canopy_requests_in_flight", "canopy_request_memory_bytes"]
 def load(
     service: Service, group: LimitedGroup, options: argparse.Namespace, folder: Path, *flags: str
 ) -> Metrics:
-    """Answered, refused and so on of one run of canopy_load."""
+    """Returns the counts of one run of canopy_load, such as answered and refused requests."""
     report = folder / "load.json"
     flags = (*flags, "--warmup=0", "--pool=2", "--seed=1", "--thresholds=wrong<=0")
     code, text, figures = end_load(start_load(options.load, service, report, *flags), report)
@@ -43,7 +45,7 @@ def load(
 def run(
     service: Service, group: LimitedGroup, options: argparse.Namespace, folder: Path
 ) -> list[str]:
-    """Idle, too much, and a little; what is wrong afterwards."""
+    """Runs an idle phase, an overload and a small load; returns the problems found."""
     load(service, group, options, folder, "--shapes=tiny", "--requests=50", "--clients=2")
     idle_bytes = int(service.metrics()["process_resident_memory_bytes"])
     limit_bytes = idle_bytes + options.room * MIB
@@ -83,7 +85,7 @@ def run(
 
 
 def main() -> int:
-    """Makes the group, starts the server, judges."""
+    """Makes the group, starts the server and reports the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--server", required=True, help="canopy_server, or the one over fakes")
     parser.add_argument("--model", required=True, help="source of its model")

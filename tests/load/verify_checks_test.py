@@ -1,4 +1,4 @@
-"""What verify_run.py says of counts that do not add up: a check that never fails shows nothing."""
+"""Tests that verify_run.py reports counts that do not add up."""
 
 import unittest
 from typing import Any
@@ -22,14 +22,14 @@ FORWARD_REQUESTS = "canopy_forward_requests_sum"
 
 
 def page(accepted: float, answered: float, cancelled: float) -> Metrics:
-    """A server at rest, where requests shared a forward now and then."""
+    """Returns the metrics of an idle server, in which some requests shared a forward."""
     counts = {ACCEPTED: accepted, ANSWERED: answered, CANCELLED: cancelled}
     counts |= {FORWARDS: accepted, FORWARD_REQUESTS: accepted + answered // 80}
     return dict.fromkeys(AT_REST, 0.0) | counts
 
 
 def figures(*answered: int) -> list[dict[str, Any]]:
-    """A report of canopy_load each."""
+    """Returns one report of canopy_load for each number."""
     return [{"totals": {"answered": each}} for each in answered]
 
 
@@ -40,11 +40,11 @@ GOOD = {"wrong": 0, "answered_candidates": 500, "cancelled": 3, "killed": 0, "vi
 
 
 class ServerTest(unittest.TestCase):
-    """Of the server's own counts."""
+    """Tests of check_server, which checks the server's own counts."""
 
     def test_what_adds_up_is_right(self) -> None:
         self.assertEqual(check_server(BEFORE, AFTER, figures(50, 30)), [])
-        # Some answers find nobody there.
+        # Clients may have gone before they received some of the answers.
         self.assertEqual(check_server(BEFORE, AFTER, figures(50, 29)), [])
 
     def test_nothing_may_be_left(self) -> None:
@@ -86,7 +86,7 @@ class ServerTest(unittest.TestCase):
 
 
 class ClientsTest(unittest.TestCase):
-    """Of what the loads report."""
+    """Tests of check_clients, which checks the reports of canopy_load."""
 
     def test_a_run_with_all_its_faults_is_right(self) -> None:
         self.assertEqual(check_clients(GOOD, 500), [])

@@ -1,15 +1,17 @@
-"""Checks that no answer is lost, doubled, reordered or wrong while clients are cancelled and die.
+"""Checks that no answer is lost, doubled, reordered or wrong while clients cancel calls and die.
 
     verify_run.py --server bazel-bin/server/canopy_server \\
       --load bazel-bin/client/load/canopy_load --paths 10000000
 
 Starts canopy_server with a tiny random model (6,304 parameters; on a GPU 86,656) and the measured
-policy, so that requests share forwards and larger ones run in parts, and two canopy_load in verify
-mode, one with Score and one with ScoreStream. Calls and streams are cancelled, connections cut and
-client processes killed meanwhile. Every answer of the others is compared with that of its paths
-alone. Then every request that the server took in must have ended in exactly one way, some must have
-shared forwards, nothing may be left in it, and SIGTERM must end it with exit code 0.
-Prints the counts, and exits with 1 when anything is not as it should be.
+policy, so that requests share forwards and larger ones run in parts. Two canopy_load in verify mode
+send requests, one with Score and one with ScoreStream. Meanwhile calls and streams are cancelled,
+connections closed and client processes killed. Every other answer is compared with the answer for
+its paths alone.
+
+At the end, every accepted request must have ended in exactly one way, some requests must have
+shared forwards, no request may be left in the server, and SIGTERM must stop it with exit code 0.
+Prints the counts, and exits with 1 if a check fails.
 """
 
 import argparse
@@ -39,12 +41,12 @@ CONFIG: Final[dict[str, Any]] = {
     "hidden_act": "silu",
     "id2label": {"0": "LABEL_0"},
 }
-# The smallest that the fused backend takes.
+# The smallest sizes that the fused backend supports.
 GPU_CONFIG: Final = CONFIG | {"hidden_size": 64, "intermediate_size": 128, "head_dim": 64}
-# Of the largest score, and 1 at least.
+# The tolerance is relative to the largest score, or to 1 if that is larger.
 TOLERANCE: Final = 1e-5
 FLOAT16_TOLERANCE: Final = 2e-3
-# Weights of shapes, and the candidates of a request of each.
+# The weight of each shape, and the number of candidates of its requests.
 SHAPES: Final = {
     "tiny": (6, 4),
     "5x9:3+4": (6, 45),
@@ -53,8 +55,8 @@ SHAPES: Final = {
     "2x250:8+2": (2, 500),
     "1x1000:8+2": (1, 1000),
 }
-# Shares of the calls that are cancelled, and killed with their connection. On a stream what is in
-# flight goes with the call that is given up.
+# The fractions of calls that are cancelled, and that are killed with their connection. On a stream,
+# giving up the call also gives up all its requests in flight.
 GIVEN_UP: Final = {"score": (0.03, 0.01), "stream": (0.004, 0.002)}
 GAUGES: Final = [
     "canopy_requests_in_flight",
@@ -71,13 +73,13 @@ SHOWN: Final = (
 
 
 def mean_candidates() -> float:
-    """Of a request."""
+    """Returns the mean number of candidates of a request."""
     weights = sum(weight for weight, _ in SHAPES.values())
     return sum(weight * candidates for weight, candidates in SHAPES.values()) / weights
 
 
 def check_server(before: Metrics, after: Metrics, figures: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with the server's own counts."""
+    """Returns the problems in the server's own counts."""
     problems = [
         f"{name} is {total(after, name):.0f}, not 0" for name in GAUGES if total(after, name) != 0
     ]
@@ -102,13 +104,13 @@ def check_server(before: Metrics, after: Metrics, figures: list[dict[str, Any]])
 
 
 def check_clients(totals: dict[str, int], least_paths: float) -> list[str]:
-    """What is wrong with what both loads sent and got."""
+    """Returns the problems in what both loads sent and received."""
     problems = []
     if totals["wrong"] > 0:
         problems.append(f"{totals['wrong']} answers were wrong")
     if totals["answered_candidates"] < least_paths:
         problems.append(f"only {totals['answered_candidates']} paths were verified")
-    # Without them the run shows nothing that it is for.
+    # A run without cancelled and killed calls would not test anything.
     if totals["cancelled"] + totals["killed"] == 0:
         problems.append("no call was cancelled or killed")
     if totals["victims_killed"] == 0:
@@ -117,7 +119,7 @@ def check_clients(totals: dict[str, int], least_paths: float) -> list[str]:
 
 
 def run(service: Service, options: argparse.Namespace, folder: Path) -> list[str]:
-    """Both loads at once; what is wrong afterwards."""
+    """Runs both loads at once; returns the problems found."""
     requests = max(1, int(options.paths / 2 / mean_candidates()))
     before = service.metrics()
     resident_mib = service.resident_mib()
@@ -177,7 +179,7 @@ def run(service: Service, options: argparse.Namespace, folder: Path) -> list[str
 
 
 def main() -> int:
-    """Starts the server, runs, judges."""
+    """Starts the server, runs the loads and reports the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--server", required=True, nargs="+", help="canopy_server")
     parser.add_argument("--load", required=True, nargs="+", help="canopy_load")

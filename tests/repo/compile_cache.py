@@ -1,8 +1,8 @@
-"""The compile cache of one machine: what its keys must know of the machine, and how it stays small.
+"""Computes the key of this machine's compile cache, and limits the size of the cache.
 
-Bazel's disk cache finds a compile by its command and its inputs, but headers and tools of installed
-packages are not among these inputs. `key` prints a hash of these packages' versions, which ./dev
-makes a part of each command. `prune` deletes the files that were used least recently.
+Bazel's disk cache finds a compile by its command and its inputs, but these do not include headers
+and tools of installed packages. `key` prints a hash of the versions of these packages, which ./dev
+adds to each command. `prune` deletes the least recently used files.
 """
 
 import argparse
@@ -24,13 +24,13 @@ _LINKER: Final = "binutils"
 
 
 def named_packages(text: str) -> set[str]:
-    """The packages that a packages.txt names."""
+    """Returns the packages that a packages.txt lists."""
     lines = (line.strip() for line in text.splitlines())
     return {line for line in lines if line and not line.startswith("#")}
 
 
 def compiled_from(info: Path) -> set[str]:
-    """Packages with headers, compilers or linkers, from dpkg's lists of files."""
+    """Returns the packages with headers, compilers or linkers, according to dpkg's file lists."""
     found = set()
     for listing in info.glob("*.list"):
         name = listing.name.removesuffix(".list").split(":")[0]
@@ -41,7 +41,7 @@ def compiled_from(info: Path) -> set[str]:
 
 
 def installed_versions() -> dict[str, str]:
-    """The version of each installed Debian package."""
+    """Returns the version of each installed Debian package."""
     listed = subprocess.run(
         ["dpkg-query", "-W", "-f=${db:Status-Status} ${Package}:${Architecture} ${Version}\n"],
         check=True,
@@ -53,7 +53,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def file_stamps(paths: Iterable[Path]) -> Iterator[str]:
-    """Files outside any package, by size and time."""
+    """Yields size and time of each file; used for files that do not belong to a package."""
     for path in sorted(paths):
         if path.is_file():
             stat = path.stat()
@@ -61,7 +61,7 @@ def file_stamps(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def compiler_version() -> str:
-    """What the compiler says of itself; CC may name one that no package holds."""
+    """Returns the compiler's version line. CC may name a compiler that is not from a package."""
     command = shutil.which(os.environ.get("CC", "gcc")) or "gcc"
     return subprocess.run(
         [command, "--version"], check=True, capture_output=True, text=True
@@ -69,17 +69,17 @@ def compiler_version() -> str:
 
 
 def package_lines(wanted: set[str], versions: dict[str, str]) -> Iterator[str]:
-    """Name and version of those wanted packages that are installed."""
+    """Yields name and version of the wanted packages that are installed."""
     for name, version in sorted(versions.items()):
         if name.split(":")[0] in wanted:
             yield f"{name} {version}"
 
 
 def key_lines() -> Iterator[str]:
-    """All that the key is a hash of."""
+    """Yields all lines that the key is a hash of."""
     wanted = named_packages((ROOT / "packages.txt").read_text()) | compiled_from(DPKG_INFO)
     yield from package_lines(wanted, installed_versions())
-    # What ./dev setup installed, which includes LibTorch and nvcc.
+    # ./dev setup has installed these requirements, which include LibTorch and nvcc.
     for requirements in ("requirements.txt", "requirements-cuda.txt"):
         yield (ROOT / requirements).read_text()
     for variable in ("CC", "CUDA_HOME", "TORCH_HOME"):
@@ -92,14 +92,14 @@ def key_lines() -> Iterator[str]:
 
 
 def key(lines: Iterable[str]) -> str:
-    """A short name for all of the lines."""
+    """Returns a short hash of the lines."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def prune(folder: Path, max_bytes: int) -> int:
-    """Deletes the least recently used files until the rest fit; returns the bytes that remain.
+    """Deletes the least recently used files until the rest fit; returns the remaining bytes.
 
-    A build that runs meanwhile takes what is gone for not cached.
+    A build that runs at the same time treats deleted files as not cached.
     """
     files = []
     for path in folder.rglob("*"):
@@ -108,7 +108,7 @@ def prune(folder: Path, max_bytes: int) -> int:
         except FileNotFoundError:
             continue
         if not path.is_dir():
-            # Reading sets the first, most file systems at most once a day; writing the second.
+            # Reading updates atime, on most file systems at most once a day; writing updates mtime.
             files.append((max(stat.st_atime_ns, stat.st_mtime_ns), stat.st_size, path))
     remaining = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):

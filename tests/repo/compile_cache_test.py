@@ -1,4 +1,4 @@
-"""The compile cache's key follows what is installed, and pruning keeps what was used last."""
+"""Tests that the key depends on what is installed, and that prune keeps recently used files."""
 
 import os
 import tempfile

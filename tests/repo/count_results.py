@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass
 class Totals:
-    """Cases seen, and the names of what failed."""
+    """The number of test cases by result, and the names of failures."""
 
     passed: int = 0
     skipped: int = 0
@@ -58,7 +58,7 @@ def read_events(path: Path, totals: Totals) -> None:
             if "aborted" not in event:
                 totals.failures.append(f"{identity['targetCompleted']['label']} (build)")
         elif "buildFinished" in identity:
-            # 0: all passed; 3: built, and some test failed, which was counted above.
+            # 0 = all passed; 3 = built, but a test failed, which was counted above.
             code = event["finished"].get("exitCode", {}).get("code", 0)
             finished = code in (0, 3)
     if not finished:

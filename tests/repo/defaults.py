@@ -1,8 +1,9 @@
-"""Each default of an option stands in one place: two literals for one option drift apart.
+"""Checks that each default of an option is written in one place, so that copies cannot diverge.
 
-Structs whose names end in Options or Limits, and Abseil flags, are looked at. If several of them
-have a field or flag of one name, at most one of these has a literal as its default; the others have
-a neutral value (zero, one, false, empty), a named constant, or the default of another struct.
+The check reads Abseil flags and structs whose names end in Options or Limits. If several of them
+have a field or flag of the same name, at most one may have a literal as its default. The others
+must have a neutral value (zero, one, false, empty), a named constant, or the default of another
+struct.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 
 from source_files import CPP_SUFFIXES, read, source_files
 
-# One word that means different things in the structs named here.
+# These pairs use a common name with another meaning.
 EXCEPTIONS: Final = {
     ("max_bytes", "GraphLimits"),
     ("max_tokens", "AttentionCheckOptions"),
@@ -23,12 +24,12 @@ _STRUCT: Final = re.compile(r"struct (\w*(?:Options|Limits)) \{")
 _FIELD: Final = re.compile(r"^\s+[\w:<>, ]+?\s(\w+)(?:\s*=\s*([^;]+)|\{([^;]*)\});", re.MULTILINE)
 _FLAG: Final = re.compile(r"^ABSL_FLAG\(\s*[\w:<>]+,\s*(\w+),\s*([^;]*?),\s*\"", re.MULTILINE)
 _NEUTRAL: Final = {"", "0", "1", "-1", "false", '""', "absl::nullopt", "absl::ZeroDuration()"}
-# A constant, an enumerator, or a field of a default-constructed struct.
+# Matches a constant, an enumerator, or a field of a default-constructed struct.
 _NAMED: Final = re.compile(r"(\w+::)*(k[A-Z]\w*|[A-Z][A-Z_0-9]+)|.*\w+\(\)\.\w+.*|(\w+::)+\w+\(\)")
 
 
 class Default(NamedTuple):
-    """One option with its default as the code writes it."""
+    """An option with its default as written in the code."""
 
     option: str
     owner: str
@@ -40,7 +41,7 @@ class Default(NamedTuple):
 
 
 def _body(text: str, start: int) -> str:
-    """What follows `start` up to the brace that closes the one before it."""
+    """Returns the text from `start` to the brace that closes the block containing `start`."""
     depth = 1
     for end in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[end], 0)
@@ -50,7 +51,7 @@ def _body(text: str, start: int) -> str:
 
 
 def defaults(path: str, text: str) -> Iterator[Default]:
-    """The defaults of one file."""
+    """Yields the defaults of one file."""
     text = _COMMENT.sub("", text)
     for struct in _STRUCT.finditer(text):
         for field in _FIELD.finditer(_body(text, struct.end())):
@@ -61,7 +62,7 @@ def defaults(path: str, text: str) -> Iterator[Default]:
 
 
 def violations(found: Iterable[Default]) -> Iterator[str]:
-    """The options with two literals."""
+    """Yields the options with two literal defaults."""
     literals: dict[str, list[Default]] = defaultdict(list)
     for default in found:
         if default.is_literal() and (default.option, default.owner) not in EXCEPTIONS:
@@ -73,7 +74,8 @@ def violations(found: Iterable[Default]) -> Iterator[str]:
 
 
 def check() -> list[str]:
-    """All violations in the repository, tests aside: they set what they need."""
+    """Returns all violations in the repository. Tests are excluded, because they set what they
+    need."""
     found: list[Default] = []
     for path in source_files(*CPP_SUFFIXES):
         if not str(path).startswith("tests/") and "_test" not in path.stem:

@@ -1,4 +1,4 @@
-"""Who may include whom: a room includes only the rooms that ALLOWED names for it."""
+"""Checks includes: a room may include only the rooms that ALLOWED lists for it."""
 
 import re
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ _RUNTIME: Final = (*_MODEL, "core/model", "core/scoring", "core/engine")
 _WIRE: Final = (*_TREE, "core/engine", "proto")
 _RPC: Final = (*_WIRE, "server/wire", "server/net", "server/telemetry")
 _LOAD: Final = ("base", "proto", "client", "client/cli")
-# docs/ARCHITECTURE.md draws this table: a room stands below all rooms that it includes. A room may
-# always include itself, and its folder `testing` is for tests.
+# docs/ARCHITECTURE.md draws this table, with each room below all rooms that it includes. A room may
+# always include itself. Its folder `testing` is only for tests.
 ALLOWED: Final[dict[str, tuple[str, ...]]] = {
     "base": (),
     "core/tree": ("base",),
@@ -34,7 +34,7 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
     "server/rpc": _RPC,
     "server": (*_RPC, "server/rpc", "core/runtime"),
     "client": ("base", "proto"),
-    # `canopy fingerprint` computes what a server does, by the same code.
+    # `canopy fingerprint` uses the same code as the server.
     "client/cli": ("base", "proto", "client", "core/checkpoint"),
     "client/load/traffic": _LOAD,
     "client/load/report": (*_LOAD, "client/load/traffic"),
@@ -42,8 +42,9 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
     "client/examples": ("proto", "client"),
 }
 TORCH_ROOMS: Final = ("core/ops", "core/model", "core/training", "core/scoring", "core/runtime")
-# Libraries that only some rooms may see. LibTorch is slow to compile; gRPC stays at the edges.
-# Locks are those of base/mutex.h, which ThreadSanitizer sees; LibTorch's generator brings its own.
+# These libraries are limited to some rooms. LibTorch is slow to compile, and gRPC belongs to the
+# edges. Locks come from base/mutex.h, which ThreadSanitizer can see, except that LibTorch's
+# generator needs std::mutex.
 LIBRARIES: Final[dict[str, tuple[str, ...]]] = {
     r"(ATen|c10|torch|caffe2)/": TORCH_ROOMS,
     r"absl/synchronization/": ("base",),
@@ -52,14 +53,14 @@ LIBRARIES: Final[dict[str, tuple[str, ...]]] = {
     r"prometheus/": ("server/telemetry",),
     r"cuda": ("kernels", "core/ops"),
 }
-# The one header of core/runtime with LibTorch in it, and who may see it.
+# This is the only header of core/runtime that includes LibTorch, and these files may include it.
 TORCH_HEADER: Final = "core/runtime/part_heads.h"
 TORCH_HEADER_USERS: Final = ("core/runtime/part_heads", "core/runtime/torch_runner")
 _INCLUDE: Final = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 
 
 def room_of(path: str) -> str:
-    """The entry of ALLOWED that a file or an included name belongs to, or ''."""
+    """Returns the entry of ALLOWED that a file or an included name belongs to, or ""."""
     if path.startswith(("canopy/v1/", "google/rpc/")):
         return "proto"
     rooms = [name for name in ALLOWED if path.startswith(name + "/")]
@@ -67,12 +68,12 @@ def room_of(path: str) -> str:
 
 
 def may_see(room: str, rooms: tuple[str, ...]) -> bool:
-    """Whether the room or one that it stands in is among the rooms."""
+    """Returns True if the room or a room that contains it is in `rooms`."""
     return any(room == name or room.startswith(name + "/") for name in rooms)
 
 
 def violations(path: str, text: str) -> Iterable[str]:
-    """What is wrong with the includes of one file."""
+    """Yields the violations in the includes of one file."""
     room = room_of(path)
     if not room:
         return
@@ -88,14 +89,14 @@ def violations(path: str, text: str) -> Iterable[str]:
         for pattern, rooms in LIBRARIES.items():
             if re.match(pattern, name) and not may_see(room, rooms):
                 yield f"{path}: {room} may not include {name}"
-        # Everything that includes the runtime would compile LibTorch's headers.
+        # Otherwise, everything that includes the runtime would compile LibTorch's headers.
         is_public = room == "core/runtime" and path.endswith(".h") and path != TORCH_HEADER
         if is_public and re.match(r"(ATen|c10|torch)/", name):
             yield f"{path}: headers of core/runtime are free of LibTorch, not {name}"
 
 
 def circles() -> Iterable[str]:
-    """Rooms of ALLOWED that reach themselves."""
+    """Yields the rooms of ALLOWED that depend on themselves."""
     for room in ALLOWED:
         reached: set[str] = set()
         waiting = list(ALLOWED[room])
@@ -109,7 +110,7 @@ def circles() -> Iterable[str]:
 
 
 def check() -> list[str]:
-    """All violations in the repository."""
+    """Returns all violations in the repository."""
     found = list(circles())
     for path in source_files(*CPP_SUFFIXES):
         found.extend(violations(str(path), read(Path(path))))

@@ -1,4 +1,4 @@
-"""Runs every check of style and structure; prints what is wrong and exits 1 if anything is."""
+"""Runs every check of style and structure. Exits with 1 if it finds a violation."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from source_files import CPP_SUFFIXES, ROOT, changed_files, source_files
 
 
 def run(*command: str) -> list[str]:
-    """The command's output as violations when it fails."""
+    """Runs a command; returns its output as a violation if it fails."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return []
@@ -28,7 +28,7 @@ def clang_format() -> list[str]:
 
 
 def python() -> list[str]:
-    """Formatting and rules for all, types for each folder that runs on its own."""
+    """Checks the format and the rules of all Python files, and the types folder by folder."""
     tools = Path(sys.executable).parent
     found = run(str(tools / "ruff"), "format", "--check", "--quiet", ".")
     found += run(str(tools / "ruff"), "check", "--quiet", ".")

@@ -1,4 +1,4 @@
-"""The repository checks find what they are for: each case plants one violation."""
+"""Tests that the repository checks find violations: each case plants one."""
 
 import json
 import subprocess
@@ -83,7 +83,7 @@ class TidyTest(unittest.TestCase):
 
 
 class TidyRunTest(unittest.TestCase):
-    """These run clang-tidy over a few lines."""
+    """These tests run clang-tidy on a few lines."""
 
     FLAGS = ("-std=c++17", "-I.", *tidy.WARNINGS)
     STATE = """#include "base/mutex.h"
@@ -175,7 +175,7 @@ class StructureTest(unittest.TestCase):
 
         self.assertTrue(found("core/a.cc", 'srcs = ["b.cc"]'))
         self.assertFalse(found("core/a.cc", 'srcs = ["a.cc"]'))
-        # A room without a BUILD file of its own is part of the package above it.
+        # A room without a BUILD file belongs to the package of its parent folder.
         self.assertTrue(found("core/room/a.cc", 'srcs = ["a.cc"]'))
         self.assertFalse(found("core/room/a.cc", 'srcs = ["room/a.cc"]'))
 

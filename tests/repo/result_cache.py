@@ -1,4 +1,4 @@
-"""Results of checks by a hash of all that the check read, beside the compile cache of ./dev."""
+"""Caches results of checks by a hash of everything that the check reads."""
 
 import os
 import tempfile
@@ -7,19 +7,19 @@ from pathlib import Path
 
 
 class ResultCache:
-    """Small texts by key, in files; a key of None stands for what must not be kept."""
+    """A cache of small texts in files. Results with the key None are not cached."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @classmethod
     def of_this_machine(cls, name: str) -> "ResultCache":
-        """The folder that ./dev shares between checkouts and keeps below its size limit."""
+        """Returns the cache in the folder that ./dev shares between checkouts and keeps small."""
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         return cls(Path(os.environ.get("CANOPY_CACHE") or home / "canopy") / name)
 
     def get(self, kind: str, key: str | None) -> str | None:
-        """The text of a key, or None."""
+        """Returns the text of a key, or None."""
         if key is None:
             return None
         try:
@@ -28,7 +28,7 @@ class ResultCache:
             return None
 
     def put(self, kind: str, key: str | None, text: str) -> None:
-        """Keeps a text; whoever reads meanwhile sees all of it or none."""
+        """Stores a text. Concurrent readers see either the whole text or none."""
         if key is None:
             return
         folder = self._folder / kind
@@ -38,7 +38,7 @@ class ResultCache:
         Path(file.name).rename(folder / key)
 
     def get_or(self, kind: str, key: str | None, compute: Callable[[], str]) -> str:
-        """The text of a key, computed and kept if there is none."""
+        """Returns the text of a key. Computes and stores it if there is none."""
         text = self.get(kind, key)
         if text is None:
             text = compute()

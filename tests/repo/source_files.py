@@ -1,4 +1,4 @@
-"""The files that the repository checks look at."""
+"""Lists and reads the files that the repository checks read."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ CPP_SUFFIXES: Final = (".h", ".cc", ".cu", ".cuh")
 
 
 def source_files(*suffixes: str) -> list[Path]:
-    """Tracked and new files below the root with one of the suffixes (all when none is given)."""
+    """Returns tracked and new files with one of the suffixes, or all files if none is given."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],
         cwd=ROOT,
@@ -26,7 +26,7 @@ def source_files(*suffixes: str) -> list[Path]:
 
 
 def changed_files() -> list[Path]:
-    """Files that differ from where this branch left origin/main (or from HEAD), and new ones."""
+    """Returns new files, and files changed since the branch point on origin/main (or HEAD)."""
 
     def git(*arguments: str) -> list[str]:
         done = subprocess.run(
@@ -40,5 +40,5 @@ def changed_files() -> list[Path]:
 
 
 def read(path: Path) -> str:
-    """Text of a file given relative to the root."""
+    """Returns the text of a file given by its path relative to the root."""
     return (ROOT / path).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a reader of any file may rely on: size, include guard, a target that names it, links."""
+"""Checks the structure of files: size, include guard, a target that lists each file, and links."""
 
 import re
 from collections.abc import Iterable
@@ -11,29 +11,29 @@ from source_files import CPP_SUFFIXES, ROOT, read, source_files
 MAX_LINES: Final = 600
 MAX_TEST_LINES: Final = 1000
 MAX_DEVICE_LINES: Final = 800
-# A folder with more files than one look takes in becomes several rooms.
+# A folder with more units is hard to overview and should be split into rooms.
 MAX_UNITS: Final = 25
 MAX_README_LINES: Final = 80
-# C++ on a page whose first line names the file that it stands in.
+# Matches a C++ block in a page whose first line names its source file.
 _SNIPPET: Final = re.compile(r"^```cpp\n// (\S+\.(?:cc|h))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 _FENCED: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _USING: Final = re.compile(r"^using (?:::)?(?:\w+::)+(\w+);", re.MULTILINE)
 _TODO: Final = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
-# Homes of people and machines do not belong into a repository.
+# Home folders of people and machines must not appear in the repository.
 _MACHINE_PATH: Final = re.compile(r"(?<![\w.$}/])/(root|home|Users)/\w")
 
 
 def size_limit(path: Path) -> int:
-    """Most lines that a file may have."""
+    """Returns the maximum number of lines of a file."""
     if path.suffix in (".cu", ".cuh"):
         return MAX_DEVICE_LINES
     return MAX_TEST_LINES if "_test" in path.stem else MAX_LINES
 
 
 def cpp_violations(path: Path, text: str) -> Iterable[str]:
-    """Include guard, own header first, size."""
+    """Yields violations of size, include guard and order of includes."""
     if text.count("\n") > size_limit(path):
         yield f"{path}: {text.count(chr(10))} lines, limit {size_limit(path)}"
     if path.suffix in (".h", ".cuh"):
@@ -42,31 +42,31 @@ def cpp_violations(path: Path, text: str) -> Iterable[str]:
             yield f"{path}: include guard is not {guard}"
     own_header = path.with_suffix(".h")
     if path.suffix == ".cc" and (ROOT / own_header).exists():
-        # A header that comes first is known to stand alone.
+        # Including the own header first shows that the header compiles on its own.
         first = re.search(r'^#include ["<]([^">]+)', text, re.MULTILINE)
         if first is None or first.group(1) != str(own_header):
             yield f"{path}: the first include is not {own_header}"
     if re.search(r"\bsleep_for\b|\bSleepFor\b|\busleep\b", text) and "_test" in path.stem:
         yield f"{path}: a test that sleeps"
-    # clang-tidy says so only of the file that it was started with.
+    # clang-tidy reports unused declarations only for the file that it was started with.
     for name in _USING.findall(text):
         if path.suffix == ".cc" and len(re.findall(rf"\b{name}\b", text)) == 1:
             yield f"{path}: nothing uses {name}"
 
 
 def package_of(path: Path) -> Path:
-    """The folder of the Bazel package that a file belongs to: the nearest one with a BUILD file."""
+    """Returns the folder of the file's Bazel package: the nearest one with a BUILD file."""
     return next(folder for folder in path.parents if (ROOT / folder / "BUILD").exists())
 
 
 def build_violations(path: Path, package: Path, build_text: str) -> Iterable[str]:
-    """A C++ file that no target of its package names is never compiled."""
+    """Yields a C++ file that no target of its package lists, because it would never be compiled."""
     if f'"{path.relative_to(package)}"' not in build_text:
         yield f"{path}: no target in {package}/BUILD names it"
 
 
 def units_of(paths: Iterable[Path]) -> dict[Path, set[str]]:
-    """The production units of each folder: a header and its source are one."""
+    """Returns the production units of each folder. A header and its source are one unit."""
     units: dict[Path, set[str]] = {}
     for path in paths:
         if not path.stem.endswith(("_test", "_benchmark")):
@@ -75,7 +75,7 @@ def units_of(paths: Iterable[Path]) -> dict[Path, set[str]]:
 
 
 def room_violations(units: dict[Path, set[str]], pages: dict[str, str | None]) -> Iterable[str]:
-    """Folders with too many units; rooms whose page is missing (None) or longer than a page."""
+    """Yields folders with too many units, and rooms with a missing (None) or too long README."""
     for folder, names in units.items():
         if len(names) > MAX_UNITS:
             yield f"{folder}: {len(names)} units, limit {MAX_UNITS}"
@@ -87,7 +87,7 @@ def room_violations(units: dict[Path, set[str]], pages: dict[str, str | None]) -
 
 
 def index_violations(room: str, names: Iterable[str], page: str) -> Iterable[str]:
-    """Units that a room's page does not name; `prefix*` names all that begin so."""
+    """Yields units that a room's page does not mention; `prefix*` covers all such names."""
     prefixes = tuple(re.findall(r"`(\w+)\*`", page))
     for name in sorted(names):
         if not re.search(rf"`{name}\b", page) and not name.startswith(prefixes):
@@ -95,13 +95,13 @@ def index_violations(room: str, names: Iterable[str], page: str) -> Iterable[str
 
 
 def page_of(room: str) -> str | None:
-    """The text of a room's README.md, or None."""
+    """Returns the text of a room's README.md, or None."""
     page = ROOT / room / "README.md"
     return page.read_text(encoding="utf-8") if page.exists() else None
 
 
 def text_violations(path: Path, text: str) -> Iterable[str]:
-    """Loose ends in any text file."""
+    """Yields violations that any text file can have."""
     for match in _TODO.finditer(text):
         yield f"{path}: {match.group(0)} without an issue"
     if _MACHINE_PATH.search(text):
@@ -109,7 +109,7 @@ def text_violations(path: Path, text: str) -> Iterable[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a page's headings, as the sites that show Markdown name them."""
+    """Returns the anchors of a page's headings, as sites that render Markdown name them."""
     found = set()
     for heading in _HEADING.findall(_FENCED.sub("", text)):
         title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
@@ -118,7 +118,7 @@ def anchors(text: str) -> set[str]:
 
 
 def link_violations(path: Path, text: str) -> Iterable[str]:
-    """Relative links of a page that lead nowhere, or to a heading that is not there."""
+    """Yields relative links of a page to files or headings that do not exist."""
     for target, anchor in _LINK.findall(text):
         if re.match(r"[a-z]+:", target):
             continue
@@ -132,7 +132,7 @@ def link_violations(path: Path, text: str) -> Iterable[str]:
 
 
 def snippet_violations(path: Path, text: str) -> Iterable[str]:
-    """C++ of a page that names its file and does not stand there, word for word."""
+    """Yields C++ blocks of a page that differ from the file that they name."""
     for name, snippet in _SNIPPET.findall(text):
         source = ROOT / name
         if not source.exists() or snippet not in source.read_text(encoding="utf-8"):
@@ -140,7 +140,7 @@ def snippet_violations(path: Path, text: str) -> Iterable[str]:
 
 
 def check() -> list[str]:
-    """All violations in the repository."""
+    """Returns all violations in the repository."""
     pages = {room: page_of(room) for room in ALLOWED}
     units = units_of(source_files(*CPP_SUFFIXES))
     found = list(room_violations(units, pages))

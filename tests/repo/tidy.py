@@ -1,10 +1,10 @@
-"""clang-tidy over every .cc file, many to a process.
+"""Runs clang-tidy on every .cc file, with many files per process.
 
-Nearly all of clang-tidy's time on one file goes into the headers of LibTorch, gRPC and GoogleTest:
-files that share one translation unit are checked in a tenth of the time. A file that cannot be
-compiled after the others (a helper of one name in both) goes into the next unit.
+Nearly all of clang-tidy's time for a file is spent on the headers of LibTorch, gRPC and GoogleTest.
+Files that share one translation unit are checked in a tenth of the time. A file that cannot be
+compiled after the others (because two files define the same helper) goes into the next unit.
 
-A unit without findings is not checked again while every file that it reads stays the same.
+A unit without findings is not checked again until a file that it reads changes.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ import layering
 from result_cache import ResultCache
 from source_files import CPP_SUFFIXES, ROOT, changed_files, source_files
 
-# More files in a unit save little, and its memory grows.
+# More files per unit save little time and need more memory.
 MOST_FILES_TOGETHER: Final = 24
-# One unit includes the sources: that is the point of it.
+# A unit includes sources on purpose, so this check is turned off.
 CHECKS: Final = "--checks=-bugprone-suspicious-include"
 CONFIG: Final = ".clang-tidy"
-# clang's own check of ABSL_GUARDED_BY; .clang-tidy makes its warnings findings.
+# This is clang's own check of ABSL_GUARDED_BY. .clang-tidy turns its warnings into findings.
 WARNINGS: Final = ("-Wthread-safety",)
 
 
 def bazel_info(key: str) -> Path:
-    """A folder of this checkout's build."""
+    """Returns a folder of this checkout's build."""
     command = ["bazel", "info", key]
     return Path(
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
@@ -43,27 +43,27 @@ def bazel_info(key: str) -> Path:
 
 
 def compiler_flags() -> list[str]:
-    """What the compiler is given for any file of the repository."""
+    """Returns the compiler flags for any file of the repository."""
     generated = bazel_info("bazel-bin")
     external = bazel_info("output_base") / "external"
     return [
         "-std=c++17",
         *WARNINGS,
-        # Every file that does not compile after the others is to be named.
+        # The compiler must report every file that does not compile after the others.
         "-ferror-limit=0",
-        # Relative, as HeaderFilterRegex of .clang-tidy has it.
+        # The path is relative, because HeaderFilterRegex in .clang-tidy expects relative paths.
         "-I.",
         f"-isystem{generated}/proto",
         f"-isystem{generated}/third_party/googleapis",
         f"-isystem{external}/torch/include",
-        # Where there is no CUDA, what stands for it.
+        # Without CUDA, the folder kernels/no_cuda provides a replacement of its headers.
         f"-isystem{external}/cuda/include",
         f"-isystem{ROOT}/kernels/no_cuda",
     ]
 
 
 def kind(path: Path) -> str:
-    """Files of one kind read much the same headers of libraries."""
+    """Returns the kind of a file. Files of one kind read mostly the same library headers."""
     room = layering.room_of(str(path))
     top = "torch" if room in layering.TORCH_ROOMS else path.parts[0]
     if top == "tests":
@@ -72,11 +72,11 @@ def kind(path: Path) -> str:
 
 
 def kinds(paths: Iterable[Path], changed: Iterable[Path] = ()) -> list[list[Path]]:
-    """The files by kind: those with changed files first, then the largest."""
+    """Returns the files by kind: kinds with changed files first, then the largest kinds."""
     by_kind: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(paths):
         by_kind[kind(path)].append(path)
-    # A header counts for its folder, which is most likely to have a finding.
+    # A changed header counts for its folder, whose files are most likely to have a finding.
     folders = {path.parent for path in changed}
     return sorted(
         by_kind.values(),
@@ -88,7 +88,7 @@ COMPILER_ERROR: Final = re.compile(r"^(\S+?):\d+:\d+: (?:fatal )?error: ", re.M)
 
 
 def apart(output: str, files: list[Path]) -> list[Path]:
-    """Those of the files that go into another unit: none when the compiler has no error."""
+    """Returns the files that must go into another unit; none if there is no compiler error."""
     broken = set(COMPILER_ERROR.findall(output))
     if not broken:
         return []
@@ -99,7 +99,7 @@ def apart(output: str, files: list[Path]) -> list[Path]:
 
 @contextmanager
 def unit_of(files: list[Path]) -> Iterator[str]:
-    """A source that stands for these files."""
+    """Yields the path of a source that includes these files."""
     with tempfile.TemporaryDirectory() as folder:
         unit = Path(folder) / "unit.cc"
         unit.write_text("".join(f'#include "{path}"\n' for path in files), encoding="utf-8")
@@ -107,27 +107,27 @@ def unit_of(files: list[Path]) -> Iterator[str]:
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command at the root."""
+    """Runs a command in the root folder."""
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @cache
 def clang_version() -> str:
-    """What clang-tidy says of itself."""
+    """Returns the version of clang-tidy."""
     return run("clang-tidy", "--version").stdout
 
 
 @cache
 def file_hash(path: str) -> str:
-    """A hash of the file's content, read once in the life of this process."""
+    """Returns a hash of the file's contents; each file is read only once per process."""
     return hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
 
 
 def content_key(files: list[Path], flags: list[str]) -> str | None:
-    """A hash of all that decides what the compiler says of a unit; None if it cannot be known.
+    """Returns a hash of everything that affects the findings of a unit, or None if it is unknown.
 
-    The preprocessor lists the files, so a header that comes to stand before another one counts too.
-    Folders outside the repository are left out: each checkout has its own.
+    The preprocessor lists the files that are read, so a new header that hides another one changes
+    the hash. Folders outside the repository are left out, because each checkout has its own.
     """
     with unit_of(files) as source:
         listed = run("clang++", "-M", *flags, source)
@@ -143,7 +143,8 @@ def content_key(files: list[Path], flags: list[str]) -> str | None:
 
 
 def clashing(files: list[Path], flags: list[str], results: ResultCache) -> list[Path]:
-    """The files that do not compile after the others; the compiler alone is quick about it."""
+    """Returns the files that do not compile after the others, using only the fast compiler front
+    end."""
     if len(files) == 1:
         return []
 
@@ -157,7 +158,7 @@ def clashing(files: list[Path], flags: list[str], results: ResultCache) -> list[
 
 
 def units(files: list[Path], flags: list[str], results: ResultCache) -> Iterator[list[Path]]:
-    """The files in few units that compile; what clashes with one unit waits for the next."""
+    """Yields units that compile; files that clash with one unit wait for the next."""
     waiting = files
     while waiting:
         unit = waiting[:MOST_FILES_TOGETHER]
@@ -170,12 +171,12 @@ def units(files: list[Path], flags: list[str], results: ResultCache) -> Iterator
 
 
 def is_edited_since(instant: float) -> bool:
-    """Whether a file of the repository that clang-tidy may have read was written since then."""
+    """Returns True if a file that clang-tidy may have read was written after `instant`."""
     return any((ROOT / path).stat().st_mtime >= instant for path in source_files(*CPP_SUFFIXES))
 
 
 def tidy(files: list[Path], flags: list[str], results: ResultCache) -> list[str]:
-    """What clang-tidy says about these files, which it reads as one."""
+    """Returns the findings of clang-tidy in these files, which it reads as one unit."""
     started = time.time()
     key = content_key(files, flags)
     if results.get("clean", key) is not None:
@@ -183,7 +184,7 @@ def tidy(files: list[Path], flags: list[str], results: ResultCache) -> list[str]
     with unit_of(files) as source:
         done = run("clang-tidy", "--quiet", f"--config-file={CONFIG}", CHECKS, source, "--", *flags)
     if done.returncode == 0:
-        # What was edited meanwhile may have been read before or after the edit.
+        # A file edited during the run may have been read before or after the edit.
         if not is_edited_since(started):
             results.put("clean", key, "")
         return []
@@ -192,12 +193,12 @@ def tidy(files: list[Path], flags: list[str], results: ResultCache) -> list[str]
 
 
 def clang_tidy() -> Iterator[str]:
-    """The findings in every .cc file, those near changed files first; checks are in .clang-tidy."""
+    """Yields the findings in every .cc file, those near changed files first."""
     flags = compiler_flags()
     results = ResultCache.of_this_machine("tidy")
     by_kind = kinds(source_files(".cc"), changed_files())
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        # Clashes are quick to find, and what they leave is spread over all threads.
+        # Clashes are found quickly, and the resulting units are spread over all threads.
         split = pool.map(lambda files: list(units(files, flags, results)), by_kind)
         checked = [pool.submit(tidy, unit, flags, results) for of_kind in split for unit in of_kind]
         for findings in checked:

@@ -1,4 +1,5 @@
-// All families that Canopy knows: a new one is declared here and listed in families.cc.
+// Lists all model families that Canopy supports. A new family is declared here and added to
+// families.cc.
 #ifndef CORE_CHECKPOINT_FAMILIES_FAMILIES_H_
 #define CORE_CHECKPOINT_FAMILIES_FAMILIES_H_
 
@@ -14,7 +15,7 @@ Family Qwen2Family();
 Family Qwen3Family();
 Family Qwen3MoeFamily();
 
-// In alphabetical order of model_type.
+// Returns all families in alphabetical order of model_type.
 const std::vector<Family>& AllFamilies();
 
 }  // namespace canopy

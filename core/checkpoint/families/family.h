@@ -1,7 +1,7 @@
-// What sets one family of decoders apart from the others, as data. core/checkpoint/model_config
-// reads it beside a config.json; what comes out, a ModelConfig, says everything in the model's own
-// terms, so that schema, weights and decoder need no family. One file a family; docs/MODELS.md says
-// how to add one.
+// Describes, as data, how a family of decoders differs from the others.
+// core/checkpoint/model_config reads it together with a config.json. The resulting ModelConfig does
+// not mention the family, so the schema, the weights and the decoder do not depend on it. Each
+// family has its own file; docs/MODELS.md says how to add one.
 #ifndef CORE_CHECKPOINT_FAMILIES_FAMILY_H_
 #define CORE_CHECKPOINT_FAMILIES_FAMILY_H_
 
@@ -13,30 +13,31 @@ namespace canopy {
 
 enum class AttentionBias {
   kNone,
-  kQkv,         // q, k and v have one, o has none.
-  kConfigured,  // All four or none, as `attention_bias` says.
+  kQkv,         // q, k and v have a bias; o has none
+  kConfigured,  // all four or none, as `attention_bias` says
 };
 
-// Which layers read only the last `sliding_window` tokens.
+// Decides which layers read only the last `sliding_window` tokens.
 enum class SlidingWindows {
-  kNone,              // None ever does.
-  kConfiguredLayers,  // Where `use_sliding_window`: those of `layer_types`, else all from
-                      // `max_window_layers` on.
-  kSwitchedLayers,    // Where `use_sliding_window`: all.
-  kAllLayers,         // All, unless `sliding_window` is null.
+  kNone,  // no layer
+  // if `use_sliding_window`: the layers of `layer_types`, else those from `max_window_layers` on
+  kConfiguredLayers,
+  kSwitchedLayers,  // if `use_sliding_window`: all layers
+  kAllLayers,       // all layers, unless `sliding_window` is null
 };
 
-// Every member's default is what most families do.
+// The defaults are the values of most families.
 struct Family {
-  absl::string_view model_type;     // As in config.json: "qwen3".
-  absl::string_view class_prefix;   // Of the names in `architectures`: "Qwen3" of "Qwen3Model".
-  int64_t default_head_dim = 0;     // Without `head_dim`; 0 = hidden_size / num_attention_heads.
-  bool default_kv_heads = false;    // Without `num_key_value_heads`: one for each query head.
-  double default_rope_theta = 0.0;  // Without `rope_theta`; 0 = it is required.
+  absl::string_view model_type;  // as in config.json: "qwen3"
+  // prefix of the names in `architectures`: "Qwen3" of "Qwen3Model"
+  absl::string_view class_prefix;
+  int64_t default_head_dim = 0;   // if `head_dim` is absent; 0 = hidden_size / num_attention_heads
+  bool default_kv_heads = false;  // if `num_key_value_heads` is absent, there is one per query head
+  double default_rope_theta = 0.0;  // if `rope_theta` is absent; 0 = the key is required
   AttentionBias attention_bias = AttentionBias::kNone;
-  bool qk_norm = false;  // RMS norm of each query and key head before the rotary embedding.
+  bool qk_norm = false;  // RMS norm of each query and key head before the rotary embedding
   SlidingWindows sliding_windows = SlidingWindows::kNone;
-  bool sparse_experts = false;  // Layers whose MLP is a top-k mixture of experts.
+  bool sparse_experts = false;  // some or all layers have a top-k mixture of experts as MLP
 };
 
 }  // namespace canopy

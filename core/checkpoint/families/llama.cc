@@ -1,5 +1,5 @@
-// Llama 2 and 3: the plain decoder. From 3.1 on with the "llama3" rotary scaling. Llama 1 and 2
-// were published before there was a key `rope_theta`, and mean 10,000.
+// Llama 2 and 3, the plain decoder. Versions from 3.1 on use the "llama3" rotary scaling. Llama 1
+// and 2 were published before the key `rope_theta` existed, and imply 10,000.
 #include "core/checkpoint/families/families.h"
 
 namespace canopy {

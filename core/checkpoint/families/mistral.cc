@@ -1,4 +1,4 @@
-// Mistral: Llama without biases, in the first version with a sliding window in every layer.
+// Mistral: like Llama without biases. Its first version has a sliding window in every layer.
 #include "core/checkpoint/families/families.h"
 
 namespace canopy {

@@ -1,4 +1,4 @@
-// Qwen2 and Qwen2.5: biases on q, k and v that no key of config.json mentions.
+// Qwen2 and Qwen2.5, which have biases on q, k and v that no key of config.json mentions.
 #include "core/checkpoint/families/families.h"
 
 namespace canopy {

@@ -1,4 +1,5 @@
-// Qwen3, dense: heads of a size of their own, each normed before the rotary embedding.
+// Dense Qwen3, which has a separate head size, and normalizes each head before the rotary
+// embedding.
 #include "core/checkpoint/families/families.h"
 
 namespace canopy {

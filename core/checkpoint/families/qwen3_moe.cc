@@ -1,4 +1,4 @@
-// Qwen3-MoE: Qwen3 whose MLPs are mixtures of experts, in all layers or some.
+// Qwen3-MoE: like Qwen3, but the MLPs of some or all layers are mixtures of experts.
 #include "core/checkpoint/families/families.h"
 
 namespace canopy {

@@ -1,4 +1,4 @@
-// The model of tests of the forward pass: small, with everything that Qwen3 has.
+// The configuration of tests of the forward pass: small, with all features of Qwen3.
 #ifndef CORE_CHECKPOINT_TESTING_SMALL_CONFIG_H_
 #define CORE_CHECKPOINT_TESTING_SMALL_CONFIG_H_
 

@@ -32,7 +32,7 @@ std::string TemporaryFolder::Write(absl::string_view name, absl::string_view con
 
 namespace {
 
-// Returns what it was before.
+// Returns the previous size.
 size_t SetStackBytesOfNewThreads(size_t bytes) {
   pthread_attr_t attributes;
   size_t before = 0;
@@ -46,7 +46,8 @@ size_t SetStackBytesOfNewThreads(size_t bytes) {
 
 }  // namespace
 
-// There is no room for a stack of all addresses. A limit of processes would not bind root.
+// A stack of 2^47 bytes does not fit into the address space, so no thread can start. A limit on
+// processes would not apply to root.
 NoNewThreads::NoNewThreads() : stack_bytes_(SetStackBytesOfNewThreads(size_t{1} << 47)) {}
 
 NoNewThreads::~NoNewThreads() { SetStackBytesOfNewThreads(stack_bytes_); }

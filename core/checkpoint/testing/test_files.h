@@ -1,4 +1,4 @@
-// Files for the tests of this folder: a temporary folder, and safetensors files part by part.
+// Helpers for the tests of this folder: temporary folders, and safetensors files built from parts.
 #ifndef CORE_CHECKPOINT_TESTING_TEST_FILES_H_
 #define CORE_CHECKPOINT_TESTING_TEST_FILES_H_
 
@@ -10,7 +10,7 @@
 
 namespace canopy {
 
-// An empty folder that disappears with its contents at the end of the scope.
+// An empty folder that is deleted with its contents at the end of the scope.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -27,7 +27,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// The system gives this process no new thread until the end of the scope.
+// Prevents this process from starting threads until the end of the scope.
 class NoNewThreads {
  public:
   NoNewThreads();
@@ -39,10 +39,10 @@ class NoNewThreads {
   size_t stack_bytes_ = 0;
 };
 
-// A file with this header and data, neither checked; the length field is right.
+// Returns a file with this header and data, which are not checked. The length field is correct.
 std::string SafetensorsFile(absl::string_view header, absl::string_view data);
 
-// The header entry of a tensor, without the comma between entries.
+// Returns the header entry of a tensor, without the comma between entries.
 std::string SafetensorsEntry(absl::string_view name, absl::string_view dtype,
                              absl::string_view shape, int64_t begin, int64_t end);
 

@@ -1,5 +1,5 @@
-// Seeded path batches for tests of the forward pass: ragged, with shared prefixes, duplicates,
-// paths inside others and several roots.
+// Seeded path batches for tests of the forward pass: paths of different lengths, with shared
+// prefixes, duplicates, paths inside others and several roots.
 #ifndef CORE_MODEL_TESTING_RANDOM_BATCH_H_
 #define CORE_MODEL_TESTING_RANDOM_BATCH_H_
 
@@ -13,7 +13,8 @@
 
 namespace canopy {
 
-// `questions` questions of 1 to 9 candidates, paths of 1 to `max_length` tokens in 0 .. 2.
+// Returns `questions` questions of 2 to 10 candidates, with paths of 1 to `max_length` tokens in 0
+// .. 2.
 inline std::shared_ptr<const PathBatch> RandomBatch(uint32_t seed, int32_t questions,
                                                     int32_t max_length) {
   std::mt19937 random(seed);

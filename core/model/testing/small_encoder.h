@@ -1,4 +1,4 @@
-// A small encoder with synthetic weights, and what tests of encoders do with one.
+// A small encoder with synthetic weights, and helpers for tests of encoders.
 #ifndef CORE_MODEL_TESTING_SMALL_ENCODER_H_
 #define CORE_MODEL_TESTING_SMALL_ENCODER_H_
 
@@ -15,8 +15,9 @@ namespace canopy {
 inline constexpr int64_t kSmallHidden = 24;
 inline constexpr int64_t kSmallVocab = 29;
 
-// Weights are twenty times as large as synthetic ones, so that layers matter. The embedding of
-// `nan_token` is NaN, unless it is -1. Limits LibTorch to one thread.
+// Weights are twenty times as large as MakeSyntheticWeights makes them, so that layers change the
+// result measurably. The embedding of `nan_token` is NaN; -1 means no NaN. Limits LibTorch to one
+// thread.
 std::unique_ptr<TreeEncoder> MakeSmallEncoder(int64_t nan_token = -1);
 
 // Returns the plan of the whole batch as one part.
@@ -26,7 +27,7 @@ TreePlan PlanSmall(const std::shared_ptr<const PathBatch>& batch, Backend backen
 // Returns the endpoint vectors in the order of the request's paths.
 at::Tensor EncodeInRequestOrder(TreeEncoder& encoder, const TreePlan& plan);
 
-// Returns the largest relative error of a row, by the 2-norm.
+// Returns the largest relative error of any row, in the 2-norm.
 double LargestRelativeError(const at::Tensor& actual, const at::Tensor& expected);
 
 }  // namespace canopy

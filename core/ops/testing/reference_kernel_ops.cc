@@ -28,8 +28,8 @@ at::Tensor Multiply(const at::Tensor& rows, const at::Tensor& weight) {
   return at::mm(rows.to(at::kDouble), weight.t().to(at::kDouble));
 }
 
-// target = compute(row, values of the row) of each row of `source`, which is cut into rows of
-// `columns`.
+// Splits `source` into rows of `columns` elements and writes compute(row, values of the row) to
+// `target`.
 template <typename Compute>
 void MapRows(const at::Tensor& source, int64_t columns, const at::Tensor& target,
              const Compute& compute) {

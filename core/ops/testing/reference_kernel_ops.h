@@ -1,5 +1,5 @@
-// KernelOps on the CPU in double precision: the kernels' twins, which round their results to the
-// type of the tensors, for tests. Any sizes, any type.
+// KernelOps on the CPU for tests. Computes in double precision and rounds the results to the dtype
+// of the tensors. Accepts any sizes and any dtype.
 #ifndef CORE_OPS_TESTING_REFERENCE_KERNEL_OPS_H_
 #define CORE_OPS_TESTING_REFERENCE_KERNEL_OPS_H_
 

@@ -1,4 +1,4 @@
-// What trees mean, written down as slowly and plainly as possible: the oracle of the tests.
+// A slow and simple definition of tries, grids and chains, which the tests compare against.
 #ifndef CORE_TREE_TESTING_NAIVE_TREE_H_
 #define CORE_TREE_TESTING_NAIVE_TREE_H_
 
@@ -12,23 +12,24 @@ namespace canopy::testing {
 
 using Path = std::vector<int32_t>;
 
-// Prefix and suffix in one.
+// Returns the prefix followed by the suffix.
 Path FullPath(const PathBatch& batch, int32_t question, int32_t path);
 std::vector<Path> QuestionPaths(const PathBatch& batch, int32_t question);
-// The question that each path belongs to.
+// Returns the question of each path.
 std::vector<int32_t> PathQuestions(const PathBatch& batch);
 
-// A trie is the set of its paths' non-empty prefixes. Depth first, children by first appearance.
+// Returns the nodes of a trie as the set of its paths' non-empty prefixes, depth first, with
+// children in the order of first appearance.
 std::vector<Path> NaiveTrie(const std::vector<Path>& paths);
 
-// True when `path` begins with `prefix`.
+// Returns true if `path` begins with `prefix`.
 bool BeginsWith(const Path& path, const Path& prefix);
 
-// The slots of the same row that a slot may read by the rule j <= i <= exit[j], ascending, as flat
-// grid slots.
+// Returns the slots of the same row that `slot` reads by the rule j <= i <= exit[j], as ascending
+// flat grid slots.
 std::vector<int32_t> VisibleSlots(const TokenGrid& forest, int32_t slot);
 
-// What a chain computes, by the definition: (start depth, chain length) of each.
+// The start depth and the number of nodes of a chain, computed from the definition.
 struct NaiveChain {
   int32_t start_depth = 0;
   int32_t size = 0;

@@ -49,7 +49,8 @@ PathBatch OneQuestion(const Tokens& prefix, const std::vector<Tokens>& suffixes)
   return batch;
 }
 
-// Each candidate leaves the same path one token later than the one before.
+// Returns candidates that follow one common path; each leaves it one token later than the one
+// before.
 std::vector<Tokens> Comb(int32_t size) {
   std::vector<Tokens> suffixes;
   for (int32_t i = 0; i < size; ++i) {

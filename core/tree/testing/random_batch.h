@@ -1,4 +1,4 @@
-// Seeded batches for tests: small ones full of awkward shapes, and the awkward shapes by name.
+// Seeded random batches, and named batches with unusual shapes, for tests.
 #ifndef CORE_TREE_TESTING_RANDOM_BATCH_H_
 #define CORE_TREE_TESTING_RANDOM_BATCH_H_
 
@@ -11,11 +11,12 @@
 
 namespace canopy::testing {
 
-// The seed of test number `index`: print it where the test fails.
+// Returns the seed of test number `index`. Tests print it when they fail.
 inline uint64_t Seed(int index) { return 20'000 + static_cast<uint64_t>(index); }
 
-// 1 to 6 questions of 1 to 12 candidates over few distinct tokens, so that paths share nodes. Some
-// candidates repeat another, stop inside it, go on behind it, or have no tokens of their own.
+// Returns 1 to 6 questions of 1 to 12 candidates. Their tokens have few distinct values, so that
+// paths share nodes. Some candidates repeat another one, end inside it, extend it, or have no
+// tokens of their own.
 PathBatch RandomBatch(std::mt19937_64& random);
 
 struct NamedBatch {
@@ -23,8 +24,8 @@ struct NamedBatch {
   PathBatch batch;
 };
 
-// Duplicates, a path inside another, several roots, one token, 255 candidates, skewed sizes, empty
-// prefix, a candidate that is the whole prefix, ...
+// Returns batches with duplicates, a path inside another, several roots, one token, 255 candidates,
+// questions of very different sizes, an empty prefix, a candidate equal to the prefix, and more.
 std::vector<NamedBatch> NamedBatches();
 
 }  // namespace canopy::testing
