@@ -234,14 +234,12 @@ const MetricDeclaration& DeclarationOf(Metric metric) {
 std::string MetricsPage() {
   std::string page = absl::StrCat(
       "# Metrics\n\n"
-      "What `--metrics_listen=HOST:PORT` shows at `/metrics`; [OPERATING.md](OPERATING.md) says "
-      "how "
-      "to read it.\n"
-      "Written by `bazel run //tests/docs:print_metrics`; a test holds both together.\n\n"
-      "Series of closed label sets are there from the start, with the value 0. Buckets of "
-      "`_seconds` "
-      "histograms go from 0.0001 to 60,\n"
-      "each at most 1.6 times the one before. A label that the operator's values fill has at most ",
+      "This page lists the metrics that `--metrics_listen=HOST:PORT` shows at `/metrics`.\n"
+      "[OPERATING.md](OPERATING.md) says how to read them. `bazel run //tests/docs:print_metrics`\n"
+      "writes this page, and a test compares the two.\n\n"
+      "Series whose labels have closed sets of values exist from the start, with the value 0.\n"
+      "Buckets of `_seconds` histograms go from 0.0001 to 60, each at most 1.6 times the one\n"
+      "before. A label whose values come from the operator has at most ",
       kMaxOpenSeries, " series.\n\n",
       "| name | type | unit | meaning | labels |\n| --- | --- | --- | --- | --- |\n");
   for (const MetricDeclaration& declaration : MetricTable()) {

@@ -207,6 +207,16 @@ class StructureTest(unittest.TestCase):
         self.assertTrue(list(structure.link_violations(Path("README.md"), "[x](no_such_file.md)")))
         self.assertFalse(list(structure.link_violations(Path("README.md"), "[x](https://a.b)")))
 
+    def test_links_to_headings_that_are_not_there(self) -> None:
+        def found(text: str) -> list[str]:
+            return list(structure.link_violations(Path("docs/a.md"), text))
+
+        self.assertFalse(found("# What it does\n[x](#what-it-does)"))
+        self.assertTrue(found("# What it does\n[x](#what-it-is)"))
+        self.assertTrue(found("```\n# A comment\n```\n[x](#a-comment)"))
+        self.assertFalse(found("[x](OPERATING.md#reasons)"))
+        self.assertTrue(found("[x](OPERATING.md#raisins)"))
+
     def test_code_of_a_page_that_is_nowhere_else(self) -> None:
         def found(line: str) -> list[str]:
             page = f"```cpp\n// base/stopwatch.h\n{line}\n```\n"

@@ -16,7 +16,9 @@ MAX_UNITS: Final = 25
 MAX_README_LINES: Final = 80
 # Matches a C++ block in a page whose first line names its source file.
 _SNIPPET: Final = re.compile(r"^```cpp\n// (\S+\.(?:cc|h))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK: Final = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_LINK: Final = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+_FENCED: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _USING: Final = re.compile(r"^using (?:::)?(?:\w+::)+(\w+);", re.MULTILINE)
 _TODO: Final = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
 # Home folders of people and machines must not appear in the repository.
@@ -106,13 +108,27 @@ def text_violations(path: Path, text: str) -> Iterable[str]:
         yield f"{path}: an absolute path of one machine"
 
 
+def anchors(text: str) -> set[str]:
+    """Returns the anchors of a page's headings, as sites that render Markdown name them."""
+    found = set()
+    for heading in _HEADING.findall(_FENCED.sub("", text)):
+        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        found.add(re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-"))
+    return found
+
+
 def link_violations(path: Path, text: str) -> Iterable[str]:
-    """Yields relative links of a page to files that do not exist."""
-    for target in _LINK.findall(text):
+    """Yields relative links of a page to files or headings that do not exist."""
+    for target, anchor in _LINK.findall(text):
         if re.match(r"[a-z]+:", target):
             continue
-        if not (ROOT / path.parent / target).exists():
+        page = ROOT / path.parent / target if target else None
+        if page is not None and not page.exists():
             yield f"{path}: broken link to {target}"
+        elif anchor and (page is None or page.suffix == ".md"):
+            known = anchors(text if page is None else page.read_text(encoding="utf-8"))
+            if anchor not in known:
+                yield f"{path}: broken link to {target}#{anchor}"
 
 
 def snippet_violations(path: Path, text: str) -> Iterable[str]:
