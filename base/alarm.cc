@@ -7,36 +7,43 @@ namespace canopy {
 Alarm::Alarm(std::function<void()> ring) : ring_(std::move(ring)), thread_([this] { Loop(); }) {}
 
 Alarm::~Alarm() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_one();
+  mutex_.Lock();
+  stopping_ = true;
+  mutex_.Unlock();
+  mutex_.SignalAll();
   thread_.join();
 }
 
 void Alarm::SetAt(TimePoint at) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    at_ = at;
+  mutex_.Lock();
+  at_ = at;
+  mutex_.Unlock();
+  mutex_.SignalAll();
+}
+
+void Alarm::SteadyMutex::WaitUntil(TimePoint end) {
+  std::unique_lock<std::mutex> lock(mutex_, std::adopt_lock);
+  if (end == TimePoint::max()) {
+    changed_.wait(lock);
+  } else {
+    changed_.wait_until(lock, end);
   }
-  changed_.notify_one();
+  lock.release();
 }
 
 void Alarm::Loop() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  mutex_.Lock();
   while (!stopping_) {
-    if (at_ == TimePoint::max()) {
-      changed_.wait(lock);
-    } else if (std::chrono::steady_clock::now() < at_) {
-      changed_.wait_until(lock, at_);
-    } else {
-      at_ = TimePoint::max();
-      lock.unlock();
-      ring_();
-      lock.lock();
+    if (at_ == TimePoint::max() || std::chrono::steady_clock::now() < at_) {
+      mutex_.WaitUntil(at_);
+      continue;
     }
+    at_ = TimePoint::max();
+    mutex_.Unlock();
+    ring_();
+    mutex_.Lock();
   }
+  mutex_.Unlock();
 }
 
 }  // namespace canopy

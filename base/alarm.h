@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+
 namespace canopy {
 
 // Thread-safe. The destructor waits for a call in progress; there are no calls afterwards.
@@ -27,14 +29,26 @@ class Alarm {
   void SetAt(TimePoint at);
 
  private:
+  // A mutex with waits on the monotonic clock. Timed waits of base/mutex.h use the wall clock.
+  class ABSL_LOCKABLE SteadyMutex {
+   public:
+    void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
+    void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+    // Unlocks until SignalAll or `end`, or for no reason.
+    void WaitUntil(TimePoint end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(this);
+    void SignalAll() { changed_.notify_all(); }
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+  };
+
   void Loop();
 
   const std::function<void()> ring_;
-  // The standard library's types are used because timed waits of absl use the wall clock.
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  TimePoint at_ = TimePoint::max();
-  bool stopping_ = false;
+  SteadyMutex mutex_;
+  TimePoint at_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last member, because the thread uses all others
 };
 

@@ -23,6 +23,9 @@ namespace canopy::client {
 namespace {
 
 constexpr char kMethod[] = "/canopy.v1.Scorer/ScoreStream";
+// The object of HandOver and TakeOver for callbacks of alarms. It is not the State, because reading
+// what a callback has captured must already come after TakeOver.
+constexpr char kAlarmOrder = 0;
 
 absl::Status WrongAnswer(absl::string_view problem) {
   return absl::DataLossError(absl::StrCat("wrong answer from the server: ", problem));
@@ -251,13 +254,14 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
       return;
     }
     alarm_ = std::make_unique<grpc::Alarm>();
-    HandOver(this);
-    alarm_->Set(due_.front().at, [self = shared_from_this()](bool fired) {
-      TakeOver(self.get());
+    std::function<void(bool)> check = [self = shared_from_this()](bool fired) {
+      TakeOver(&kAlarmOrder);
       if (fired) {
         self->CheckDue();
       }
-    });
+    };
+    HandOver(&kAlarmOrder);
+    alarm_->Set(due_.front().at, std::move(check));
   }
 
   bool IsPending(const Due& due) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

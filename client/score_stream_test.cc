@@ -109,10 +109,12 @@ TEST_F(ScoreStreamTest, SendsTheTraceOfTheCallerOrNothing) {
         found == metadata.end() ? "none" : std::string(found->second.data(), found->second.size());
     return Stall(stream);
   };
+  HandOver(&server_);
   client_ = *Client::Create(options_);
   const std::string good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
   for (const std::string& trace : {good, std::string()}) {
     EXPECT_TRUE((*client_->OpenStream({1}, {trace}))->Finish().ok());
+    TakeOver(&server_);
     EXPECT_EQ(sent, trace.empty() ? "none" : trace);
   }
   const absl::Status status = client_->OpenStream({1}, {"00-\n"}).status();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "canopy/v1/scorer.pb.h"
 #include "core/engine/decision.h"
 #include "core/tree/outputs.h"
@@ -214,8 +215,12 @@ grpc::Slice MakeSlice(std::string data) {
   auto owner = std::make_unique<std::string>(std::move(data));
   char* begin = owner->data();
   const size_t size = owner->size();
-  return grpc::Slice(
-      begin, size, [](void* string) { delete static_cast<std::string*>(string); }, owner.release());
+  HandOver(owner.get());
+  const auto destroy = [](void* string) {
+    TakeOver(string);
+    delete static_cast<std::string*>(string);
+  };
+  return grpc::Slice(begin, size, destroy, owner.release());
 }
 
 // The bytes of ScoreResponse.vectors up to and without the tensor's elements, which come next.
