@@ -22,7 +22,7 @@
 namespace canopy::server {
 namespace {
 
-// The options of a command line, and values that are turned into some of them.
+// The options of a command line, and values from which some of them are computed.
 struct CommandLine {
   ServerOptions options;
   std::vector<std::string> models;
@@ -100,7 +100,7 @@ absl::Status CheckAdmin(const ServerOptions& options) {
 
 using Flags = std::vector<OptionFlag>;
 
-// Sizes below 2^31 stay so in every product's factor: offsets are int32, gRPC's sizes are int.
+// Sizes are below 2^31, because offsets are int32 and gRPC's sizes are int.
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
@@ -290,7 +290,7 @@ Flags ProcessFlags(CommandLine* line) {
   };
 }
 
-// All flags, bound to `line`, in the order in which they are checked.
+// Returns all flags, bound to `line`, in the order of their checks.
 Flags AllFlags(CommandLine* line) {
   ServerOptions* options = &line->options;
   Flags all;

@@ -13,7 +13,7 @@ constexpr MetricType kCounter = MetricType::kCounter;
 constexpr MetricType kGauge = MetricType::kGauge;
 constexpr MetricType kHistogram = MetricType::kHistogram;
 
-// From a tenth of a millisecond to a minute, six a decade.
+// Returns bounds from a tenth of a millisecond to a minute, six per decade.
 std::vector<double> SecondsBuckets() {
   return {0.0001, 0.00015, 0.00022, 0.00032, 0.00046, 0.00068, 0.001, 0.0015, 0.0022,
           0.0032, 0.0046,  0.0068,  0.01,    0.015,   0.022,   0.032, 0.046,  0.068,
