@@ -91,14 +91,14 @@ namespace {
 constexpr absl::string_view kBeforeOutputs[] = {
     "targets", "rpc", "connections", "threads", "tls", "tls_ca", "tls_cert", "tls_key",
     "token_file", "deadline", "max_request_bytes", "max_attempts",
-    // What is sent.
+    // Requests.
     "shapes", "trace", "pool", "seed", "model", "min_model_version", "vocabulary_hash", "priority",
     "backend", "policy", "packing", "max_mask_bytes"};
 
 constexpr absl::string_view kAfterOutputs[] = {
-    // When.
+    // Times.
     "arrivals", "clients", "rate", "steps", "max_in_flight", "warmup", "duration", "requests",
-    // What is wanted.
+    // Goals and checks.
     "latency_goal", "search", "goal_quantile", "thresholds", "verify", "tolerance", "cancel_share",
     "kill_share", "abandon_within", "victims", "victim_life",
     // Reports.
