@@ -76,7 +76,7 @@ absl::Status ReadTokens(const Json& object, const char* key, v1::TokenIds* token
                      token.get<uint64_t>() > std::numeric_limits<uint32_t>::max())) {
       return Refuse(absl::StrCat(key, "[", i, "]"),
                     absl::StrCat(token.is_number() ? token.dump() : token.type_name(),
-                                 " is no token id (an integer from 0 to 4294967295)"));
+                                 " is not a token id (an integer from 0 to 4294967295)"));
     }
     tokens->add_ids(token.get<uint32_t>());
   }

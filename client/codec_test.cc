@@ -76,7 +76,7 @@ TEST_P(WrongLineTest, IsRefusedWithItsPlace) {
   EXPECT_EQ(status.message(), GetParam().message);
 }
 
-constexpr char kNoToken[] = " is no token id (an integer from 0 to 4294967295)";
+constexpr char kNoToken[] = " is not a token id (an integer from 0 to 4294967295)";
 
 INSTANTIATE_TEST_SUITE_P(
     All, WrongLineTest,

@@ -187,7 +187,7 @@ absl::StatusOr<ProxyRoute> ParseProxy(absl::string_view url, const std::string& 
   if (const size_t scheme = rest.find("://"); scheme != absl::string_view::npos) {
     if (!absl::EqualsIgnoreCase(rest.substr(0, scheme), "http")) {
       return absl::InvalidArgumentError(
-          absl::StrCat(source, ": gRPC speaks to HTTP proxies only, not ", rest.substr(0, scheme),
+          absl::StrCat(source, ": gRPC supports HTTP proxies only, not ", rest.substr(0, scheme),
                        "://; give http://HOST:PORT, or name the server in no_proxy"));
     }
     rest.remove_prefix(scheme + 3);

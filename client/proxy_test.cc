@@ -165,7 +165,7 @@ TEST(FindProxyTest, ProxiesOfOtherKindsAreRefused) {
     const absl::Status status = Find("h:1", {{"https_proxy", url}}).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << url;
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("https_proxy: gRPC speaks to HTTP proxies"));
+                HasSubstr("https_proxy: gRPC supports HTTP proxies"));
     EXPECT_THAT(std::string(status.message()), ::testing::Not(HasSubstr("secret")));
   }
   EXPECT_TRUE(absl::IsInvalidArgument(Find("h:1", {{"http_proxy", "http://:80"}}).status()));

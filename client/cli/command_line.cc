@@ -170,7 +170,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string> argum
   }
   for (const std::string& flag : read->flags) {
     if ((FindFlag(flag)->commands & CommandBit(*command)) == 0) {
-      return Usage(absl::StrCat("--", flag, " is no flag of `", command->name, "`"));
+      return Usage(absl::StrCat("--", flag, " is not a flag of `", command->name, "`"));
     }
   }
   line.command = std::string(command->name);

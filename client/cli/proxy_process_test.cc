@@ -234,7 +234,7 @@ TEST_F(ProxyProcessTest, AProxyOfAnotherKindIsAUsageError) {
   const Result result = RunProgram(kCanopy, {"health", "--server=canopy.invalid:50051"},
                                    {"https_proxy=socks5://127.0.0.1:1"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.output, HasSubstr("https_proxy: gRPC speaks to HTTP proxies only"));
+  EXPECT_THAT(result.output, HasSubstr("https_proxy: gRPC supports HTTP proxies only"));
 }
 
 }  // namespace

@@ -273,7 +273,7 @@ TEST(LoadUsageTest, WrongFlagsAreExitCode2) {
       {{"--steps=1x1s"}, "--steps: goes with --arrivals=step"},
       {{"--arrivals=step", "--steps=1"}, "--steps: step '1' is not"},
       {{"--arrivals=poisson", "--trace=x"}, "--arrivals: a trace has instants of its own"},
-      {{"--shapes=huge"}, "--shapes: 'huge' is no shape"},
+      {{"--shapes=huge"}, "--shapes: 'huge' is not a shape"},
       {{"--targets=127.0.0.1"}, "has no port"},
       {{"--targets=127.0.0.1:1=x"}, "--targets: target '127.0.0.1:1=x' is not"},
       {{"--search"}, "--search: needs a goal, as --latency_goal=50ms"},

@@ -88,7 +88,7 @@ absl::StatusOr<json> ReadDocument(const std::string& path) {
   }
   for (const json& entry : (*document)["entries"]) {
     if (!entry.is_object()) {
-      return NotOurs(path, "an entry is no object");
+      return NotOurs(path, "an entry is not an object");
     }
   }
   return document;
@@ -105,7 +105,7 @@ absl::StatusOr<RouteCosts> CostsFromJson(const std::string& path, const json& en
       backend = name == BackendName(known) ? &known : backend;
     }
     if (backend == nullptr || !fields.is_object()) {
-      return NotOurs(path, "costs of something that is no backend");
+      return NotOurs(path, "costs of something that is not a backend");
     }
     BackendCost& cost = costs.backends[*backend];
     for (const CostField& field : kFields) {

@@ -145,7 +145,7 @@ absl::StatusOr<Shape> ParseShape(absl::string_view text) {
     return Shape{std::string(text), "as given", {group}};
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", text, "' is no shape: ",
+      "'", text, "' is not a shape: ",
       absl::StrJoin(NamedShapes(), ", ",
                     [](std::string* out, const Shape& shape) { absl::StrAppend(out, shape.name); }),
       ", or QUESTIONSxCANDIDATES:PREFIX+TOKENS, as 4x8:100+16"));
