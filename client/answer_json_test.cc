@@ -1,4 +1,4 @@
-// The documented JSON, byte for byte: others parse it.
+// Compares the documented JSON byte by byte, because other programs parse it.
 #include "client/answer_json.h"
 
 #include <string>

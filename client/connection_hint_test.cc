@@ -7,7 +7,7 @@
 namespace canopy::client {
 namespace {
 
-// What the hint says that listens at the target; the texts are gRPC's.
+// Returns the hint for an error text of gRPC.
 std::string HintFor(const std::string& text) {
   return ConnectionHint(absl::UnavailableError(text), "h:1");
 }

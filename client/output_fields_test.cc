@@ -1,4 +1,4 @@
-// Whether what the client derives from the contract's descriptors covers the contract.
+// Checks that the data derived from the contract's descriptors covers the contract.
 #include "client/output_fields.h"
 
 #include <map>

@@ -35,7 +35,7 @@ TEST(PathTreeTest, IsMinimal) {
       }
     }
     const v1::QuestionTree tree = BuildPathTree(question);
-    // Spells every path, each candidate once, depth first.
+    // The tree spells every path, with each candidate once, depth first.
     ASSERT_TRUE(CheckTree(question, tree).ok()) << question.DebugString() << tree.DebugString();
     for (int i = 0; i < tree.nodes_size(); ++i) {
       int num_children = 0;
@@ -46,7 +46,7 @@ TEST(PathTreeTest, IsMinimal) {
           EXPECT_NE(tree.nodes(j).tokens(0), tree.nodes(i).tokens(0));
         }
       }
-      // An only child of a node that ends nothing would belong to its run.
+      // An only child of a node without an endpoint would belong to its run.
       EXPECT_TRUE(num_children != 1 || !tree.nodes(i).candidates().empty());
     }
   }

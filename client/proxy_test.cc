@@ -22,7 +22,7 @@ absl::StatusOr<absl::optional<ProxyRoute>> Find(
   });
 }
 
-// The proxy that a target goes through; empty = none.
+// Returns the proxy of a target; empty = none.
 std::string ProxyOf(const std::string& target, const Environment& environment) {
   const auto route = Find(target, environment);
   EXPECT_TRUE(route.ok()) << route.status();

@@ -1,4 +1,4 @@
-// A stream against an in-process server, honest and hostile.
+// Tests a stream against an in-process server, with right and with wrong messages.
 #include "client/score_stream.h"
 
 #include <cmath>
@@ -71,7 +71,7 @@ class ScoreStreamTest : public ::testing::Test {
     return *std::move(stream);
   }
 
-  // A server that reads `count` requests, and then does as `then` says.
+  // Makes the server read `count` requests and then call `then`.
   void AfterReading(int count,
                     std::function<grpc::Status(Stream*, const std::vector<std::string>&)> then) {
     server_.score_stream = [count, then = std::move(then)](grpc::ServerContext* /*context*/,
@@ -85,7 +85,7 @@ class ScoreStreamTest : public ::testing::Test {
     };
   }
 
-  // Until the client has gone.
+  // Ends when the client has gone.
   static grpc::Status Stall(Stream* stream) {
     v1::ScoreRequest request;
     while (stream->Read(&request)) {
@@ -93,7 +93,7 @@ class ScoreStreamTest : public ::testing::Test {
     return grpc::Status::OK;
   }
 
-  // Outlives the server, whose handlers wait for it.
+  // Must outlive the server, whose handlers wait for it.
   Notification released_;
   FakeScorer server_;
   Client::Options options_;
@@ -186,7 +186,7 @@ TEST_F(ScoreStreamTest, ManyThreadsShareAStream) {
 }
 
 TEST_F(ScoreStreamTest, NoMoreAreInFlightThanTheServerReads) {
-  // The limit of GetModel is 3: a fourth request would be read here before any answer.
+  // The limit of GetModel is 3. Without it, a fourth request would be read here before any answer.
   AfterReading(3, [this](Stream* stream, const std::vector<std::string>& ids) {
     released_.WaitForNotification();
     for (const std::string& id : ids) {
@@ -210,7 +210,7 @@ TEST_F(ScoreStreamTest, NoMoreAreInFlightThanTheServerReads) {
   EXPECT_FALSE(stream->TrySend(Request("3"), count));
   EXPECT_EQ(stream->num_in_flight(), 3);
   released_.Notify();
-  stream->Send(Request("3"), count);  // Waits for room.
+  stream->Send(Request("3"), count);  // waits for room
   answers.Wait();
   EXPECT_TRUE(stream->Finish().ok());
 }
@@ -304,7 +304,7 @@ TEST_F(ScoreStreamTest, AWrongAnswerFailsItsRequestAlone) {
   }
 }
 
-// What belongs to no request spoils the trust in all of them.
+// A message that belongs to no request makes all of the stream untrustworthy.
 TEST_F(ScoreStreamTest, AHostileServerEndsTheStreamWithATypedError) {
   const std::tuple<std::string, Code, std::function<grpc::Status(Stream*, std::string)>> cases[] = {
       {"that of no request in flight", Code::kDataLoss,
@@ -320,7 +320,7 @@ TEST_F(ScoreStreamTest, AHostileServerEndsTheStreamWithATypedError) {
       {"not a ScoreResponse", Code::kDataLoss,
        [](Stream* stream, const std::string& /*id*/) {
          v1::ScoreResponse response;
-         response.set_request_id("\xff");  // No UTF-8: does not parse.
+         response.set_request_id("\xff");  // not UTF-8, so it does not parse
          stream->Write(response);
          return Stall(stream);
        }},
@@ -408,7 +408,7 @@ TEST_F(ScoreStreamTest, CancellingAnswersEverythingAndTheServerHearsOfIt) {
     EXPECT_EQ(future.get().status().code(), Code::kCancelled);
   }
   EXPECT_EQ(stream->Finish().code(), Code::kCancelled);
-  gone.WaitForNotification();  // Nobody else ends its reading.
+  gone.WaitForNotification();  // nothing else ends its reading
 }
 
 TEST_F(ScoreStreamTest, TheDestructorWaitsForEveryCallback) {
@@ -460,8 +460,8 @@ TEST_F(ScoreStreamTest, SendsInt64TokensAsInt32WhichEveryServerReads) {
   EXPECT_EQ(server_.num_calls(), 1);
 }
 
-// gRPC stops its threads with the process's last channel, and dies when that happens on one of
-// them. So nothing of gRPC's may hold the channel any more when a stream's owner goes on.
+// gRPC stops its threads with the last channel of the process, and crashes if that happens on one
+// of them. No object of gRPC may therefore hold the channel when the owner of a stream continues.
 TEST_F(ScoreStreamTest, NoThreadOfGrpcHoldsTheChannelOnceTheStreamIsGone) {
   constexpr int kRounds = 300;
   int still_held = 0;

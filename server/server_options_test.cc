@@ -12,7 +12,7 @@ namespace {
 
 class ServerOptionsTest : public ::testing::Test {
  protected:
-  // Puts --model=/models/demo in front unless `arguments` begin with a --model of their own.
+  // Prepends --model=/models/demo unless `arguments` begin with a --model of their own.
   static absl::StatusOr<ServerOptions> Parse(std::vector<std::string> arguments) {
     if (arguments.empty() || !absl::StartsWith(arguments[0], "--model")) {
       arguments.insert(arguments.begin(), "--model=/models/demo");
@@ -192,7 +192,7 @@ TEST_F(ServerOptionsTest, PlaintextBeyondLoopbackNeedsTheWord) {
     const std::string listen = absl::StrCat("--listen=", address);
     EXPECT_TRUE(absl::StrContains(Error({listen}), "--insecure")) << address;
     EXPECT_TRUE(Parse({listen, "--insecure"}).ok()) << address;
-    // They say nothing about requests, and probes come from elsewhere.
+    // Health checks reveal nothing about requests, and probes come from other hosts.
     EXPECT_TRUE(Parse({absl::StrCat("--health_listen=", address),
                        absl::StrCat("--metrics_listen=", address)})
                     .ok());

@@ -1,4 +1,4 @@
-// Every field of canopy.v1.Outputs has a flag of its name, which sets it.
+// Every field of canopy.v1.Outputs has a flag with its name, which sets the field.
 #include <string>
 #include <vector>
 

@@ -37,7 +37,7 @@ void ForEachList(const std::vector<float>& values, size_t max_size,
   }
 }
 
-// By the definition, one ratio at a time.
+// Computes a probability by its definition, one ratio at a time.
 double NaiveProbability(const std::vector<float>& scores, size_t index, double temperature) {
   double inverse = 0;
   for (const float score : scores) {
@@ -97,7 +97,8 @@ TEST(AnswerOfTest, TrueFromOneHalfOn) {
   EXPECT_FALSE(std::get<BooleanAnswer>(AnswerOf(QuestionKind::kBoolean, {below, 1 - below})).value);
 }
 
-// All lists of eighths, sums other than 1 included: the rules are about order alone.
+// Tries all lists of eighths, including those with a sum other than 1, because the rules concern
+// only the order.
 TEST(AnswerOfTest, ChoiceIsTheFirstOfTheMostProbable) {
   ForEachList({0, 0.125, 0.25, 0.5, 1}, 5, [](const std::vector<float>& probabilities) {
     const auto answer = std::get<ChoiceAnswer>(AnswerOf(QuestionKind::kChoice, probabilities));

@@ -20,7 +20,7 @@ TEST(ForwardLimitTest, IsHalfOfWhatFailed) {
   EXPECT_EQ(limit.tokens(), 500);
   EXPECT_TRUE(limit.RecordFailure(480));
   EXPECT_EQ(limit.tokens(), 240);
-  // A forward that was planned before.
+  // This forward was planned before the failure.
   EXPECT_FALSE(limit.RecordFailure(1'000));
   EXPECT_EQ(limit.tokens(), 240);
   EXPECT_TRUE(limit.RecordFailure(1));
@@ -37,7 +37,7 @@ TEST(ForwardLimitTest, RisesByAnEighthAfterSixtyFourForwardsNearIt) {
   Fit(limit, 800, 1);
   EXPECT_EQ(limit.tokens(), 900);
   Fit(limit, 900, 64);
-  EXPECT_EQ(limit.tokens(), 1'125);  // by a quarter
+  EXPECT_EQ(limit.tokens(), 1'125);  // raised by a quarter
   limit.RecordFailure(1'120);
   EXPECT_EQ(limit.tokens(), 560);
   Fit(limit, 560, 64);
@@ -62,7 +62,8 @@ TEST(ForwardLimitTest, IsGoneOnceItReachesWhatFailed) {
     Fit(limit, limit.tokens(), 64);
   }
   EXPECT_EQ(rises, 3);
-  // 800, then 400 once forwards of 800 had fitted: back through both, step by step.
+  // The failures are 800, and 400 after forwards of 800 had fitted. The limit rises past both, step
+  // by step.
   limit.RecordFailure(1'600);
   Fit(limit, 800, 1);
   limit.RecordFailure(800);
@@ -110,7 +111,7 @@ TEST(ForwardLimitTest, TheLastStepsOfAChainTakeSixtyFourForwards) {
   EXPECT_EQ(limit.tokens(), ForwardLimit::kNone);
 }
 
-// A device that never fits more than 300.
+// The device never fits more than 300 tokens.
 TEST(ForwardLimitTest, ASmallDeviceFailsSeldom) {
   ForwardLimit limit;
   int failures = 0;

@@ -1,4 +1,4 @@
-// Which jobs are taken in: full queues, displaced jobs, deadlines and retry delays.
+// Admission of jobs: full queues, displaced jobs, deadlines and retry delays.
 #include <chrono>
 #include <optional>
 #include <string>
@@ -75,7 +75,8 @@ TEST_F(SchedulerAdmissionTest, AJobLargerThanTheTokenLimitMayDisplaceTheOnlyOneT
   Admit(low);
   EXPECT_EQ(scheduler().Admit(Job(2, "a", 500), now_).displaced, JobId{1});
   EXPECT_EQ(scheduler().queued_tokens(), 500);
-  // With another beside the displaced it does not fit, and nobody loses a place.
+  // With another job beside the displaced one, the new job does not fit, and no job loses its
+  // place.
   scheduler_ = nullptr;
   Admit(low);
   Admit(Job(3, "a", 10));
@@ -183,7 +184,7 @@ TEST_F(SchedulerAdmissionTest, MeasuredCostsAreEvidenceBeforeTheFirstForward) {
   EXPECT_TRUE(Admit(late)) << "what was seen counts more than what was forecast";
 }
 
-// Shared forwards have the size of all that waits together.
+// A shared forward has the size of all work that waits together.
 TEST_F(SchedulerAdmissionTest, SmallJobsThatRunTogetherAreNotJudgedByOneThatRanAlone) {
   options_.max_batch_tokens = 10'000;
   Record(10, std::chrono::milliseconds(10), 100);
@@ -196,7 +197,7 @@ TEST_F(SchedulerAdmissionTest, SmallJobsThatRunTogetherAreNotJudgedByOneThatRanA
     EXPECT_FALSE(refuses(id, "key")) << id;
   }
   EXPECT_FALSE(refuses(201, "key"));
-  // Each alone, they take a second.
+  // Alone, each job takes a second.
   scheduler_ = nullptr;
   Record(10, std::chrono::milliseconds(10), 100);
   JobId refused = 0;

@@ -29,7 +29,7 @@ TEST_F(SchedulerTest, OneClientIsServedInOrder) {
 }
 
 TEST_F(SchedulerTest, ClientsAreServedInEqualTokens) {
-  // Ten times as many jobs do not buy more, nor do larger ones.
+  // Neither ten times as many jobs nor larger jobs get a client more tokens.
   for (JobId id = 0; id < 400; ++id) {
     Admit(Job(1'000 + id, "greedy", 10));
   }
@@ -64,7 +64,8 @@ TEST_F(SchedulerTest, AClientThatWasAwayDoesNotSaveUp) {
   EXPECT_LE(order[0] > 100 ? order[1] : order[0], 100) << "they alternate from the start";
 }
 
-// Clients that share each other's forwards lead one that cannot by two batches at most.
+// Clients that share forwards with each other lead a client that cannot share by at most two
+// batches.
 TEST_F(SchedulerTest, SharingDoesNotStarveWhatRunsAlone) {
   std::mt19937 random(7);
   std::map<std::string, int64_t> served;
@@ -95,7 +96,7 @@ TEST_F(SchedulerTest, SharingDoesNotStarveWhatRunsAlone) {
   }
 }
 
-// A client whose large jobs ride in every forward of a small one's.
+// The large jobs of one client join every forward of a client with small jobs.
 TEST_F(SchedulerTest, ARiderDoesNotRunAway) {
   std::map<std::string, int64_t> served;
   JobId next = 1;
@@ -139,7 +140,7 @@ TEST_F(SchedulerTest, WhoComesWhileAPartRunsDoesNotWaitForTheNextOne) {
     scheduler().Return(planned);
     const ScheduledBatch small = *scheduler().Take(now_);
     ASSERT_THAT(small.jobs, ElementsAre(first));
-    // The part has stepped back once already.
+    // The part has let others go first once already.
     Admit(Job(first + 1, "second" + std::to_string(part), 5));
     scheduler().Launch(small);
     const ScheduledBatch next = *scheduler().Take(now_);
@@ -155,7 +156,7 @@ TEST_F(SchedulerTest, SmallJobsRunBetweenThePartsOfALargeOne) {
   scheduler().Continue(1, 200);
   scheduler().Launch(part);
   Admit(Job(2, "a", 5));  // of the same client
-  Admit(Job(3, "b", 5));  // and of another
+  Admit(Job(3, "b", 5));  // of another client
   EXPECT_THAT(Take(), ElementsAre(3)) << "the other client has had nothing";
   EXPECT_THAT(Take(), ElementsAre(2)) << "though it came after the next part";
   Admit(Job(4, "a", 5));
@@ -317,7 +318,8 @@ TEST_F(SchedulerTest, AForwardThatComputesMoreThanEstimatedIsCharged) {
   Admit(Job(4, "b", 10));
   const ScheduledBatch batch = *scheduler().Take(now_);
   ASSERT_THAT(batch.jobs, ElementsAre(1));
-  scheduler().AdjustTokens(batch, 5);  // no refund: nobody is served more for a poor estimate
+  // no refund: a poor estimate must not give a client more service
+  scheduler().AdjustTokens(batch, 5);
   scheduler().AdjustTokens(batch, 25);
   EXPECT_EQ(batch.tokens, 10) << "forecasts stay in the unit of estimates";
   scheduler().Launch(batch);
@@ -359,7 +361,7 @@ TEST_F(SchedulerTest, AJobInSmallPartsIsChargedAndCountedByItsTokens) {
   EXPECT_THAT(Take(), IsEmpty());
 }
 
-// Each client has 8 forwards of 10, one as the parts of one job.
+// Each client has 8 forwards of 10 tokens; one client has them as the parts of one job.
 TEST_F(SchedulerTest, SmallPartsTakeTurnsWithJobsOfTheirSize) {
   Admit(Job(1, "parts", 80));
   for (JobId id = 2; id <= 9; ++id) {
@@ -400,7 +402,7 @@ TEST_F(SchedulerTest, APartThatIsCalledOffIsRefundedAndCountsAsBefore) {
   scheduler().Launch(again);
 }
 
-// It shares forwards by its estimate, and turns out to need several.
+// The estimate lets the job share forwards, but it needs several.
 TEST_F(SchedulerTest, AJobThatTurnsOutToRunInPartsYieldsAndSharesNoMore) {
   Admit(Job(1, "a", 80, "key"));
   ScheduledBatch batch = *scheduler().Take(now_);

@@ -67,7 +67,7 @@ TEST(RouteCostsFileTest, EveryPartOfTheKeyCounts) {
   }
 }
 
-// As servers of one host do when they start together.
+// Several servers of one host update the file when they start together.
 TEST(RouteCostsFileTest, SimultaneousUpdatesAllRemainAndLeaveNothingElse) {
   const TemporaryFolder folder;
   const std::string path = folder.Join("costs.json");

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string LogOf(const std::string& message) {
-  // As gRPC's own start sets it.
+  // gRPC sets the same level at its start.
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   InstallGrpcLog();
   ::testing::internal::CaptureStderr();

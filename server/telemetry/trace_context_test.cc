@@ -7,7 +7,7 @@
 namespace canopy::server {
 namespace {
 
-// The specification's own example.
+// The example of the specification.
 constexpr char kValid[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 TEST(TraceparentTest, ReadsWhatTheSpecificationShows) {
