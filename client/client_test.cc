@@ -282,7 +282,7 @@ TEST_F(ClientTest, UnreachableServerIsUnavailable) {
 }
 
 // The server is very busy: gRPC's attempt to connect must not end before the call does.
-TEST_F(ClientTest, WaitsForAServerThatIsSlowToGreet) {
+TEST_F(ClientTest, WaitsForAServerThatIsSlowToConnect) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -70,7 +70,7 @@ struct WrongLine {
 
 class WrongLineTest : public ::testing::TestWithParam<WrongLine> {};
 
-TEST_P(WrongLineTest, IsRefusedWithItsPlace) {
+TEST_P(WrongLineTest, AWrongLineIsRefusedWithItsPlace) {
   const absl::Status status = ParseQuestion(GetParam().line).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), GetParam().message);

@@ -31,7 +31,7 @@ TEST(ConnectionHintTest, TellsAnHttpPortFromTlsOnOneSide) {
                        "closed the connection, as a port that wants TLS does"));
 }
 
-TEST(ConnectionHintTest, SaysNothingOfOtherErrors) {
+TEST(ConnectionHintTest, OtherErrorsHaveNoHint) {
   EXPECT_EQ(HintFor("failed to connect to all addresses: Connection refused"), "");
   EXPECT_EQ(HintFor("draining"), "");
   EXPECT_EQ(ConnectionHint(absl::InvalidArgumentError("Socket closed"), "h:1"), "");

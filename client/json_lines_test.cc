@@ -106,7 +106,7 @@ TEST(ReadJsonLinesTest, NamesTheLineOfWhatIsWrong) {
             "line 1: the file is UTF-16: save it as UTF-8");
 }
 
-TEST(ReadJsonLinesTest, SaysHowToTurnOtherLayoutsIntoLines) {
+TEST(ReadJsonLinesTest, OtherLayoutsAreExplained) {
   for (const char* text :
        {"[{\"a\":1},{\"a\":2}]", "[\n{\"a\":1},\n{\"a\":2}\n]", "\n  [{\"a\":1},\n", "[]"}) {
     const Lines lines = Read(text);

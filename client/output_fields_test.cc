@@ -32,7 +32,7 @@ TEST(OutputFieldsTest, OptionsAreNoOutputs) {
   EXPECT_EQ(names.size() + 4, OutputsFieldNames().size());
 }
 
-TEST(OutputFieldsTest, OnlyFlagsAndCountsAskForOutputs) {
+TEST(OutputFieldsTest, OnlyFlagsAndCountsRequestOutputs) {
   for (const Field* output : OutputFields()) {
     EXPECT_TRUE(output->cpp_type() == Field::CPPTYPE_BOOL || IsInteger(*output)) << output->name();
   }

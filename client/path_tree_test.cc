@@ -13,14 +13,14 @@ namespace {
 
 using ::google::protobuf::util::MessageDifferencer;
 
-TEST(PathTreeTest, IsWhatExplainAnswers) {
+TEST(PathTreeTest, TheTreeEqualsThatOfExplain) {
   for (int i = 0; i < SampleRequest().questions_size(); ++i) {
     EXPECT_TRUE(MessageDifferencer::Equals(BuildPathTree(SampleRequest().questions(i)),
                                            SampleExplanation().questions(i)));
   }
 }
 
-TEST(PathTreeTest, IsMinimal) {
+TEST(PathTreeTest, TheTreeIsMinimal) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     v1::Question question;

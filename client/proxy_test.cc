@@ -36,7 +36,7 @@ bool GoesDirect(const std::string& target, const std::string& no_proxy) {
   return proxy.empty();
 }
 
-TEST(FindProxyTest, IsTheFirstThatTheEnvironmentNames) {
+TEST(FindProxyTest, TheFirstProxyOfTheEnvironmentIsUsed) {
   EXPECT_EQ(ProxyOf("h:1", {}), "");
   EXPECT_EQ(ProxyOf("h:1", {{"http_proxy", ""}}), "");
   EXPECT_EQ(ProxyOf("h:1", {{"http_proxy", "http://c:3"}}), "c:3");
@@ -111,7 +111,7 @@ TEST(FindProxyTest, AListOfAddressesGoesDirect) {
   EXPECT_EQ(ProxyOf("ipv4:10.0.0.1:1,10.0.0.2:1", {{"http_proxy", "p:1"}}), "");
 }
 
-TEST(FindProxyTest, TheCallersChoiceComesFirst) {
+TEST(FindProxyTest, TheOptionOverridesTheEnvironment) {
   const Environment environment = {{"http_proxy", "http://env:1"}, {"no_proxy", "*"}};
   EXPECT_FALSE(Find("h:1", {{"http_proxy", "http://env:1"}}, "")->has_value());
   const auto route = *Find("127.0.0.1:1", environment, "http://mine:2");

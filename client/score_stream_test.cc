@@ -185,7 +185,7 @@ TEST_F(ScoreStreamTest, ManyThreadsShareAStream) {
   EXPECT_EQ(answered, kThreads * kEach);
 }
 
-TEST_F(ScoreStreamTest, NoMoreAreInFlightThanTheServerReads) {
+TEST_F(ScoreStreamTest, RequestsInFlightAreLimitedByTheServersReadAhead) {
   // The limit of GetModel is 3. Without it, a fourth request would be read here before any answer.
   AfterReading(3, [this](Stream* stream, const std::vector<std::string>& ids) {
     released_.WaitForNotification();
@@ -255,7 +255,7 @@ TEST_F(ScoreStreamTest, ARefusalKeepsItsDetailsAndTheStreamGoesOn) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(ScoreStreamTest, WhatIsNotSentIsRefusedHere) {
+TEST_F(ScoreStreamTest, UnsendableRequestsAreRefusedByTheClient) {
   AfterReading(1, [this](Stream* stream, const std::vector<std::string>& ids) {
     released_.WaitForNotification();
     stream->Write(Response(ids[0]));
@@ -305,7 +305,7 @@ TEST_F(ScoreStreamTest, AWrongAnswerFailsItsRequestAlone) {
 }
 
 // A message that belongs to no request makes all of the stream untrustworthy.
-TEST_F(ScoreStreamTest, AHostileServerEndsTheStreamWithATypedError) {
+TEST_F(ScoreStreamTest, AWrongMessageEndsTheStreamWithATypedError) {
   const std::tuple<std::string, Code, std::function<grpc::Status(Stream*, std::string)>> cases[] = {
       {"that of no request in flight", Code::kDataLoss,
        [](Stream* stream, const std::string& /*id*/) {
@@ -364,7 +364,7 @@ TEST_F(ScoreStreamTest, ASecondAnswerIsNeverTakenForAnother) {
   EXPECT_EQ(stream->Finish().code(), Code::kDataLoss);
 }
 
-TEST_F(ScoreStreamTest, AServerThatNeverAnswersOrNeverEndsMeetsTheDeadline) {
+TEST_F(ScoreStreamTest, AServerThatNeverAnswersOrNeverEndsIsEndedByTheDeadline) {
   options_.deadline = absl::Milliseconds(100);
   AfterReading(
       1, [](Stream* stream, const std::vector<std::string>& /*ids*/) { return Stall(stream); });

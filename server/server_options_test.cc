@@ -44,7 +44,7 @@ TEST_F(ServerOptionsTest, DefaultsAreThoseOfTheStruct) {
   EXPECT_EQ(options->action, ServerOptions::Action::kServe);
 }
 
-TEST_F(ServerOptionsTest, ThePartsHaveTheirOwnDefaults) {
+TEST_F(ServerOptionsTest, ThePartsKeepTheirDefaults) {
   const auto options = Parse({});
   ASSERT_TRUE(options.ok()) << options.status();
   const Scheduler::Options scheduler;
@@ -186,7 +186,7 @@ TEST_F(ServerOptionsTest, WordsAndRangesAreChecked) {
   }
 }
 
-TEST_F(ServerOptionsTest, PlaintextBeyondLoopbackNeedsTheWord) {
+TEST_F(ServerOptionsTest, PlaintextBeyondLoopbackNeedsAFlag) {
   for (const char* address : {"0.0.0.0:1", "10.0.0.1:1", "[::]:1", "example.com:1",
                               "127.example.com:1", "127.0.0.256:1"}) {
     const std::string listen = absl::StrCat("--listen=", address);
@@ -199,7 +199,7 @@ TEST_F(ServerOptionsTest, PlaintextBeyondLoopbackNeedsTheWord) {
   }
 }
 
-TEST_F(ServerOptionsTest, TheAdminServiceNeedsAFolderAndBeyondLoopbackTheWord) {
+TEST_F(ServerOptionsTest, TheAdminServiceNeedsAFolderAndBeyondLoopbackAFlag) {
   const std::string root = absl::StrCat("--weights_root=", ::testing::TempDir());
   const absl::StatusOr<ServerOptions> local = Parse({"--admin_listen=127.0.0.1:1", root});
   ASSERT_TRUE(local.ok()) << local.status();

@@ -107,7 +107,7 @@ TEST(ScoreTablesTest, UnscoredCandidatesComeLast) {
 )");
 }
 
-TEST(ScoreTablesTest, ACandidateThatLacksOneOutputSaysWhichAndShowsTheRest) {
+TEST(ScoreTablesTest, ACandidateWithoutOneOutputNamesItAndShowsTheOthers) {
   v1::ScoreResponse response = OnlyScores(SampleResponse());
   for (v1::CandidateResult& candidate : *response.mutable_results(0)->mutable_candidates()) {
     candidate.set_sum_logprob(-3);

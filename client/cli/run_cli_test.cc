@@ -432,7 +432,7 @@ TEST(RunCliUnreachableTest, DeadlineBeforeAnyConnectionIsExitCode3) {
   EXPECT_THAT(err.str(), StartsWith("canopy: DEADLINE_EXCEEDED: "));
 }
 
-TEST_F(RunCliTest, AServerThatRefusesIsRunning) {
+TEST_F(RunCliTest, ARefusalShowsThatTheServerRuns) {
   server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
                      v1::ScoreResponse* /*response*/) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");

@@ -159,7 +159,7 @@ TEST_F(BatchingTest, WaitingFusedJobsShareOneForwardAndTheirPrefixes) {
   EXPECT_GE(calls[0]->result->computed_tokens, 40 + calls[2]->result->computed_tokens);
 }
 
-TEST_F(BatchingTest, OnlyWhatTheContractLetsShareRunsTogether) {
+TEST_F(BatchingTest, OnlyJobsThatMayShareRunTogether) {
   Start();
   const auto first = Occupy();
   std::vector<std::unique_ptr<Call>> calls;
@@ -254,7 +254,7 @@ TEST_F(BatchingTest, JobsThatAreTooLargeTogetherRunAlone) {
 
 // Wherever memory runs out, and for however long, each answer is right, each job is answered once,
 // and a job fails only if not even one path of it could run.
-TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
+TEST_F(BatchingTest, RunningOutOfMemoryAtAnyForwardLosesAndDuplicatesNoJob) {
   Engine::Options options;
   options.scheduler.max_batch_tokens = 128;
   Start(options);
@@ -298,7 +298,7 @@ TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
   EXPECT_EQ(stats.queued_normal + stats.queued_low + stats.queued_tokens, 0);
 }
 
-TEST_F(BatchingTest, WhatIsCancelledLeavesASharedForwardBeforeItIsLaunched) {
+TEST_F(BatchingTest, ACancelledJobLeavesASharedForwardBeforeItsLaunch) {
   Start();
   const auto first = Occupy();
   std::vector<std::unique_ptr<Call>> calls;

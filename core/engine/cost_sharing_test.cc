@@ -175,7 +175,7 @@ TEST_F(CostSharingTest, RequestsAboutOneStateComputeItOnce) {
   EXPECT_EQ(computed, ComputedTokens(1)) << "shares add up";
 }
 
-TEST_F(CostSharingTest, ARequestThatNobodyJoinsIsRoutedAsEver) {
+TEST_F(CostSharingTest, ARequestThatRunsAloneIsRoutedAsUsual) {
   Start(kCosts);
   const auto call = Submit(Batch(Tokens(40)));
   ExpectFakeScores(call.get(), kPoison);
@@ -208,7 +208,7 @@ TEST_F(CostSharingTest, OnlyAutoOfOneTenantUnderTheMeasuredPolicyShares) {
   EXPECT_THAT(LaterForwards(), Each(1));
 }
 
-TEST_F(CostSharingTest, WhatPaysNothingRunsOneByOne) {
+TEST_F(CostSharingTest, RequestsWhoseSharingDoesNotPayRunOneByOne) {
   Start(kCostsByToken);
   const auto calls = RunTogether(5, 30);
   for (const auto& call : calls) {
@@ -217,7 +217,7 @@ TEST_F(CostSharingTest, WhatPaysNothingRunsOneByOne) {
   EXPECT_THAT(LaterForwards(), ElementsAre(1, 1, 1, 1, 1));
 }
 
-TEST_F(CostSharingTest, WithNothingSharedAForwardsOwnCostMayPay) {
+TEST_F(CostSharingTest, SharingMayPayBecauseOfTheCostOfAForward) {
   // Two requests pay off together as well as five, so a planned forward grows while others still
   // arrive.
   RouteCosts costs = kCosts;
@@ -235,7 +235,7 @@ TEST_F(CostSharingTest, WithNothingSharedAForwardsOwnCostMayPay) {
 
 // Eight requests together have 298 tokens as sent and 158 in a flat layout. A padded layout exceeds
 // the token budget.
-TEST_F(CostSharingTest, WhatFitsNoForwardIsHalvedUntilItDoes) {
+TEST_F(CostSharingTest, RequestsThatExceedAForwardAreHalvedUntilTheyFit) {
   RouteCosts costs = kCosts;
   costs.backends[Backend::kSegmented] = {9999, 10, 1, 1e-3};
   Engine::Options options;
@@ -274,7 +274,7 @@ TEST_F(CostSharingTest, WhatFitsNoForwardIsHalvedUntilItDoes) {
 }
 
 // Without costs, forecasts are infinite and say nothing against a forward that does not exist.
-TEST_F(CostSharingTest, WithoutAnyCostsNoForwardPassesItsBudget) {
+TEST_F(CostSharingTest, WithoutCostsNoForwardExceedsItsBudget) {
   Engine::Options options;
   options.scheduler.max_batch_tokens = 300;
   Start(RouteCosts(), options);
@@ -351,7 +351,7 @@ TEST_F(CostSharingTest, APathLongerThanTheLearnedLimitHarmsNobody) {
 }
 
 // Jobs arrive and leave at random, also while a batch is planned with fewer jobs than were taken.
-TEST_F(CostSharingTest, RandomLoadsLoseAndDoubleNothing) {
+TEST_F(CostSharingTest, RandomLoadsLoseAndDuplicateNoJob) {
   RouteCosts costs = kCosts;
   costs.backends[Backend::kSegmented].forward_ms = 200;
   Engine::Options options;

@@ -46,7 +46,7 @@ double NaiveProbability(const std::vector<float>& scores, size_t index, double t
   return 1 / inverse;
 }
 
-TEST(ProbabilitiesTest, AreTheSoftmaxOfScoresByTemperature) {
+TEST(ProbabilitiesTest, ProbabilitiesAreTheSoftmaxOfScoresDividedByTemperature) {
   ForEachList({-3, -0.5, 0, 0.25, 2}, 4, [](const std::vector<float>& scores) {
     for (const double temperature : {0.05, 0.7, 1.0, 20.0}) {
       const std::vector<float> probabilities = Probabilities(scores, temperature);
@@ -65,7 +65,7 @@ TEST(ProbabilitiesTest, ExtremeScoresNeitherOverflowNorVanish) {
   EXPECT_EQ(Probabilities({std::numeric_limits<float>::lowest()}, 1), (std::vector<float>{1}));
 }
 
-TEST(ProbabilitiesTest, OneScoreThatIsNotFiniteLeavesNone) {
+TEST(ProbabilitiesTest, OneScoreThatIsNotFiniteLeavesNoProbabilities) {
   for (const float bad : {std::nanf(""), kInfinity, -kInfinity}) {
     EXPECT_TRUE(Probabilities({bad}, 1).empty());
     EXPECT_TRUE(Probabilities({0, bad, 1}, 1).empty());

@@ -149,7 +149,7 @@ TEST_F(EngineTest, HalvesWhenTheDeviceHasNoMemory) {
   EXPECT_GT(result->parts, 4);
 }
 
-TEST_F(EngineTest, RefusesOnePathThatTheDeviceCannotHoldAndLivesOn) {
+TEST_F(EngineTest, RefusesAPathThatDoesNotFitTheDeviceAndContinues) {
   Start();
   controls_->LimitSlots(10);
   const absl::StatusOr<ScoreResult> refused = Run(ScoreAll(RandomBatch(2, 4, 30)));
@@ -188,7 +188,7 @@ TEST_F(EngineTest, OnlyPathsThatAreNotFiniteAloneStayUnscored) {
   }
 }
 
-TEST_F(EngineTest, WorkThatNobodyWaitsForNeverReachesTheDevice) {
+TEST_F(EngineTest, JobsThatNobodyWaitsForNeverReachTheDevice) {
   Start();
   controls_->gate.Close();
   Answer first;
@@ -243,7 +243,7 @@ TEST_F(EngineTest, AFullQueueRefusesAtOnceWithADelay) {
   EXPECT_TRUE(waiting.Await().ok());
 }
 
-TEST_F(EngineTest, TheTokenBudgetOfTheQueueHolds) {
+TEST_F(EngineTest, TheQueueEnforcesItsTokenBudget) {
   Engine::Options options;
   options.scheduler.max_queued_tokens = 100;
   Start(options);
@@ -264,7 +264,7 @@ TEST_F(EngineTest, TheTokenBudgetOfTheQueueHolds) {
 
 // Eight clients have one request each, whose paths have eight times the tokens of their trie. A
 // queue that counted the tokens of paths would refuse the last one.
-TEST_F(EngineTest, TheTokenBudgetOfTheQueueCountsWhatIsComputed) {
+TEST_F(EngineTest, TheTokenBudgetOfTheQueueCountsComputedTokens) {
   // There are 16 paths of 67 tokens, of which these differ.
   constexpr int64_t kComputed = 60 + 16 * 7;
   for (const Backend backend : {Backend::kAuto, Backend::kPath}) {
@@ -331,7 +331,7 @@ TEST_F(EngineTest, DrainAnswersWhatWasAcceptedAndRefusesTheRest) {
       engine_->Submit(ScoreAll(RandomBatch(1, 1, 3)), [](const auto&) { FAIL(); })));
 }
 
-TEST_F(EngineTest, ALostDeviceIsNotRepaired) {
+TEST_F(EngineTest, ALostDeviceStaysUnhealthy) {
   Start();
   controls_->FailWith(absl::UnavailableError("illegal address"));
   EXPECT_TRUE(absl::IsUnavailable(Run(ScoreAll(RandomBatch(1, 1, 3))).status()));
@@ -373,7 +373,7 @@ TEST_F(EngineTest, APickOfAutoThatDoesNotRunFallsBackToPath) {
   EXPECT_EQ(controls_->forwards(), before + 1);
 }
 
-TEST_F(EngineTest, TheMeasuredPolicyRunsTheLeastCostly) {
+TEST_F(EngineTest, TheMeasuredPolicyChoosesTheLowestCost) {
   ModelInfo info = FakeModelInfo();
   info.fused_supported = true;
   info.default_policy = Policy::kMeasured;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kBack = FairQueue::End::kBack;
 
-TEST(FairQueueTest, ARiderLeadsTheFurthestBehindByTheLimitAtMost) {
+TEST(FairQueueTest, AJoiningClientLeadsTheOneFurthestBehindByAtMostTheLimit) {
   FairQueue queue;
   queue.Add("behind", 1, kBack);
   queue.Add("ahead", 2, kBack);
@@ -30,7 +30,7 @@ TEST(FairQueueTest, ARiderLeadsTheFurthestBehindByTheLimitAtMost) {
   EXPECT_EQ(queue.Next(100, is_second), JobId{2}) << "the lead is counted from who is behind now";
 }
 
-TEST(FairQueueTest, OnlyTheFirstJobOfAClientMayRide) {
+TEST(FairQueueTest, OnlyTheFirstJobOfAClientMayJoin) {
   FairQueue queue;
   queue.Add("a", 1, kBack);
   queue.Add("a", 2, kBack);
@@ -51,7 +51,7 @@ TEST(FairQueueTest, EqualClocksGoInTheOrderOfArrival) {
   EXPECT_EQ(queue.Next(), JobId{2}) << "and the job behind its client's next one";
 }
 
-TEST(FairQueueTest, AClientThatComesBackStartsWhereTheFurthestBehindStands) {
+TEST(FairQueueTest, AReturningClientStartsAtTheClockFurthestBehind) {
   FairQueue queue;
   queue.Add("steady", 1, kBack);
   queue.Add("steady", 2, kBack);
@@ -115,7 +115,7 @@ TEST(FairQueueTest, AChargedClientGoesAfterTheOthers) {
 }
 
 // The charge of a client is remembered while it is absent, until the others have caught up.
-TEST(FairQueueTest, AClientThatWentAheadIsRememberedUntilThePresentReachesIt) {
+TEST(FairQueueTest, AClientAheadIsRememberedUntilTheVirtualTimeReachesItsClock) {
   FairQueue queue;
   queue.Add("steady", 1, kBack);
   const FairQueue::Place gone = queue.Add("ahead", 2, kBack);
@@ -154,7 +154,7 @@ TEST(FairQueueTest, IdleClientsAreForgottenWhenThereAreTooMany) {
 }
 
 // Clients with a charge are remembered, however many clients without one come and go.
-TEST(FairQueueTest, WhoOwesNothingIsForgottenAtOnce) {
+TEST(FairQueueTest, AClientWithoutAChargeIsForgottenAtOnce) {
   FairQueue queue;
   const FairQueue::Place gone = queue.Add("ahead", 1, kBack);
   queue.Charge("ahead", 30);

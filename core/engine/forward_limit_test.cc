@@ -13,7 +13,7 @@ void Fit(ForwardLimit& limit, int64_t tokens, int times) {
   }
 }
 
-TEST(ForwardLimitTest, IsHalfOfWhatFailed) {
+TEST(ForwardLimitTest, TheLimitIsHalfOfTheFailedSize) {
   ForwardLimit limit;
   EXPECT_EQ(limit.tokens(), ForwardLimit::kNone);
   EXPECT_TRUE(limit.RecordFailure(1'000));
@@ -44,7 +44,7 @@ TEST(ForwardLimitTest, RisesByAnEighthAfterSixtyFourForwardsNearIt) {
   EXPECT_EQ(limit.tokens(), 630);
 }
 
-TEST(ForwardLimitTest, AFailureStartsTheCountAnew) {
+TEST(ForwardLimitTest, AFailureRestartsTheCount) {
   ForwardLimit limit;
   limit.RecordFailure(1'600);
   Fit(limit, 800, 63);
@@ -53,7 +53,7 @@ TEST(ForwardLimitTest, AFailureStartsTheCountAnew) {
   EXPECT_EQ(limit.tokens(), 800);
 }
 
-TEST(ForwardLimitTest, IsGoneOnceItReachesWhatFailed) {
+TEST(ForwardLimitTest, TheLimitIsRemovedAtTheFailedSize) {
   ForwardLimit limit;
   limit.RecordFailure(1'600);
   int rises = 0;
@@ -92,7 +92,7 @@ TEST(ForwardLimitTest, AChainOfRetriesIsForgottenWithinTwoHundredForwards) {
   EXPECT_LE(fits, 220);
 }
 
-TEST(ForwardLimitTest, TheLastStepsOfAChainTakeSixtyFourForwards) {
+TEST(ForwardLimitTest, TheLastRaisesAfterAChainTakeSixtyFourForwards) {
   ForwardLimit limit;
   limit.RecordFailure(1'600);
   limit.RecordFailure(800);

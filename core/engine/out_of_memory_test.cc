@@ -111,7 +111,7 @@ class OutOfMemoryTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(OutOfMemoryTest, TheAnswerSaysSoAndTheForwardIsCounted) {
+TEST_F(OutOfMemoryTest, TheAnswerHasTheReasonAndTheForwardIsCounted) {
   Start();
   const ScoreResult whole = Score(Questions(8));
   controls_->LimitSlots(50);
@@ -126,7 +126,7 @@ TEST_F(OutOfMemoryTest, TheAnswerSaysSoAndTheForwardIsCounted) {
   EXPECT_EQ(engine_->stats().out_of_memory_forwards, 1);
 }
 
-TEST_F(OutOfMemoryTest, TheNextRequestIsCutBelowWhatFailed) {
+TEST_F(OutOfMemoryTest, TheNextRequestIsCutBelowTheFailedSize) {
   Start();
   controls_->LimitSlots(50);
   for (const Backend backend : {Backend::kDense, Backend::kSegmented, Backend::kPath}) {
@@ -218,7 +218,7 @@ TEST_F(OutOfMemoryTest, ARerunOfWhatIsNotFiniteTriesASinglePathOnceMoreToo) {
 }
 
 // A job in parts learns the limit, and the next job counts with the tokens of its parts.
-TEST_F(OutOfMemoryTest, WhatWaitsOfAJobInPartsIsCountedByItsTokens) {
+TEST_F(OutOfMemoryTest, WaitingPartsCountWithTheirTokens) {
   std::vector<int64_t> queued;
   on_forward_ = [&](const ForwardRecord&) { queued.push_back(engine_->stats().queued_tokens); };
   Start();
@@ -234,7 +234,7 @@ TEST_F(OutOfMemoryTest, WhatWaitsOfAJobInPartsIsCountedByItsTokens) {
   }
 }
 
-TEST_F(OutOfMemoryTest, ARerunOfWhatIsNotFiniteStartsAnew) {
+TEST_F(OutOfMemoryTest, ARerunOfPathsThatAreNotFiniteStartsWithoutResults) {
   Start();
   controls_->PoisonToken(103);
   controls_->LimitSlots(50);

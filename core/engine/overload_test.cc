@@ -232,7 +232,7 @@ TEST(OverloadTest, GoodputHoldsAndTheLoadIsForgottenWithinTwoSeconds) {
 
 // Requests share forwards that are as large as the waiting work, as far as it has the same key and
 // the requests of a client keep their order.
-TEST(OverloadTest, TheDeviceStaysOfUseWhereRequestsShareForwards) {
+TEST(OverloadTest, TheDeviceStaysUsefulIfRequestsShareForwards) {
   for (const bool has_forecasts : {true, false}) {
     for (const int keys : {1, 3}) {
       for (const double factor : {2.0, 10.0}) {
@@ -266,7 +266,7 @@ TEST(OverloadTest, TheDeviceStaysOfUseWhereRequestsShareForwards) {
 // Some large requests begin in vain, because later requests share the device with them. The waste
 // is not larger than with one rate for all sizes (0.56, 0.89 and 0.97 of the device time was
 // useful).
-TEST(OverloadTest, MostOfTheDeviceIsOfUseWhereSizesAreMixed) {
+TEST(OverloadTest, MostDeviceTimeIsUsefulIfSizesAreMixed) {
   const std::map<double, double> min_use = {{2, 0.5}, {5, 0.85}, {10, 0.95}};
   for (const auto& [factor, use] : min_use) {
     SCOPED_TRACE(std::to_string(factor) + " times");
@@ -287,7 +287,7 @@ TEST(OverloadTest, MostOfTheDeviceIsOfUseWhereSizesAreMixed) {
 }
 
 // With one rate for all sizes, a single tiny request would have kept all of these out.
-TEST(OverloadTest, TheFirstBurstOfLargeRequestsIsLetInWhateverSmallOnesTook) {
+TEST(OverloadTest, TheFirstBurstOfLargeRequestsIsAdmittedDespiteSlowSmallOnes) {
   for (const int tiny_before : {1, 3, 100, 2'000}) {
     for (const std::string key : {"", "key"}) {
       SCOPED_TRACE(std::to_string(tiny_before) + " tiny ones before, key '" + key + "'");

@@ -43,7 +43,7 @@ TEST_F(SchedulerAdmissionTest, ANormalJobTakesThePlaceOfALowOne) {
   EXPECT_EQ(scheduler().Admit(Job(4, "a", 10), now_).displaced, JobId{2});
 }
 
-TEST_F(SchedulerAdmissionTest, TheTokenLimitCountsWhatWasNotLaunched) {
+TEST_F(SchedulerAdmissionTest, TheTokenLimitCountsForwardsThatWereNotLaunched) {
   options_.max_queued_tokens = 100;
   EXPECT_TRUE(Admit(Job(1, "a", 300))) << "nothing else waits";
   EXPECT_EQ(scheduler().Admit(Job(2, "a", 1), now_).refusal, Refusal::kQueuedTokens);
@@ -142,7 +142,7 @@ TEST_F(SchedulerAdmissionTest, ExtremeDeadlinesKeepTheirOrderAndAreNotRefused) {
   EXPECT_THAT(scheduler().Expire(now_), IsEmpty());
 }
 
-TEST_F(SchedulerAdmissionTest, NoDeadlineIsRefusedOnEvidenceOfAnotherSizeOrTooLittleOfIt) {
+TEST_F(SchedulerAdmissionTest, NoJobIsRefusedForItsDeadlineWithoutEnoughSamplesOfItsSize) {
   options_.max_batch_tokens = 10'000;
   const auto refuses = [this](JobId id) {
     JobRequest late = Job(id, "a", 1'000);
@@ -185,7 +185,7 @@ TEST_F(SchedulerAdmissionTest, MeasuredCostsAreEvidenceBeforeTheFirstForward) {
 }
 
 // A shared forward has the size of all work that waits together.
-TEST_F(SchedulerAdmissionTest, SmallJobsThatRunTogetherAreNotJudgedByOneThatRanAlone) {
+TEST_F(SchedulerAdmissionTest, TheRateOfALoneSmallJobDoesNotApplyToSharedForwards) {
   options_.max_batch_tokens = 10'000;
   Record(10, std::chrono::milliseconds(10), 100);
   const auto refuses = [this](JobId id, const std::string& key) {

@@ -48,7 +48,7 @@ TEST_F(SchedulerTest, ClientsAreServedInEqualTokens) {
   }
 }
 
-TEST_F(SchedulerTest, AClientThatWasAwayDoesNotSaveUp) {
+TEST_F(SchedulerTest, AnAbsentClientDoesNotSaveUpService) {
   for (JobId id = 1; id <= 40; ++id) {
     Admit(Job(id, "steady", 10));
   }
@@ -66,7 +66,7 @@ TEST_F(SchedulerTest, AClientThatWasAwayDoesNotSaveUp) {
 
 // Clients that share forwards with each other lead a client that cannot share by at most two
 // batches.
-TEST_F(SchedulerTest, SharingDoesNotStarveWhatRunsAlone) {
+TEST_F(SchedulerTest, SharingDoesNotStarveJobsThatRunAlone) {
   std::mt19937 random(7);
   std::map<std::string, int64_t> served;
   JobId next = 1;
@@ -97,7 +97,7 @@ TEST_F(SchedulerTest, SharingDoesNotStarveWhatRunsAlone) {
 }
 
 // The large jobs of one client join every forward of a client with small jobs.
-TEST_F(SchedulerTest, ARiderDoesNotRunAway) {
+TEST_F(SchedulerTest, AClientThatJoinsEveryForwardDoesNotRunAhead) {
   std::map<std::string, int64_t> served;
   JobId next = 1;
   const auto refill = [&](const std::string& client, int64_t tokens, const std::string& key) {
@@ -126,7 +126,7 @@ TEST_F(SchedulerTest, ARiderDoesNotRunAway) {
   }
 }
 
-TEST_F(SchedulerTest, WhoComesWhileAPartRunsDoesNotWaitForTheNextOne) {
+TEST_F(SchedulerTest, AJobThatArrivesDuringAPartDoesNotWaitForTheNextPart) {
   Admit(Job(1, "large", 400));
   for (int part = 0; part < 2; ++part) {
     const ScheduledBatch running = *scheduler().Take(now_);
@@ -228,7 +228,7 @@ TEST_F(SchedulerTest, APlannedBatchGrows) {
   EXPECT_THAT(Take(), ElementsAre(1, 2));
 }
 
-TEST_F(SchedulerTest, OnlyJobsOfOneKeyRunTogether) {
+TEST_F(SchedulerTest, OnlyJobsWithTheSameKeyRunTogether) {
   Admit(Job(1, "a", 10, "k"));
   Admit(Job(2, "b", 10));
   Admit(Job(3, "c", 10, "k"));
@@ -362,7 +362,7 @@ TEST_F(SchedulerTest, AJobInSmallPartsIsChargedAndCountedByItsTokens) {
 }
 
 // Each client has 8 forwards of 10 tokens; one client has them as the parts of one job.
-TEST_F(SchedulerTest, SmallPartsTakeTurnsWithJobsOfTheirSize) {
+TEST_F(SchedulerTest, SmallPartsAlternateWithJobsOfTheirSize) {
   Admit(Job(1, "parts", 80));
   for (JobId id = 2; id <= 9; ++id) {
     Admit(Job(id, "whole", 10));
@@ -388,7 +388,7 @@ TEST_F(SchedulerTest, SmallPartsTakeTurnsWithJobsOfTheirSize) {
   EXPECT_EQ(whole, 8);
 }
 
-TEST_F(SchedulerTest, APartThatIsCalledOffIsRefundedAndCountsAsBefore) {
+TEST_F(SchedulerTest, AReturnedPartIsRefundedAndCountsAsBefore) {
   Admit(Job(1, "a", 80, "key"));
   ScheduledBatch batch = *scheduler().Take(now_);
   scheduler().AdjustToPart(&batch, 10);
@@ -403,7 +403,7 @@ TEST_F(SchedulerTest, APartThatIsCalledOffIsRefundedAndCountsAsBefore) {
 }
 
 // The estimate lets the job share forwards, but it needs several.
-TEST_F(SchedulerTest, AJobThatTurnsOutToRunInPartsYieldsAndSharesNoMore) {
+TEST_F(SchedulerTest, AJobThatNeedsPartsYieldsAndNoLongerShares) {
   Admit(Job(1, "a", 80, "key"));
   ScheduledBatch batch = *scheduler().Take(now_);
   scheduler().AdjustToPart(&batch, 20);
@@ -438,7 +438,7 @@ TEST_F(SchedulerTest, PatienceBeyondTheClockNeverEnds) {
   EXPECT_THAT(RunAll(), ElementsAre(2, 3, 4, 1));
 }
 
-TEST_F(SchedulerTest, WhatNobodyWaitsForIsNotTaken) {
+TEST_F(SchedulerTest, JobsThatNobodyWaitsForAreNotTaken) {
   JobRequest job = Job(1, "a", 10);
   job.deadline = now_ + microseconds(10);
   Admit(job);

@@ -124,7 +124,7 @@ TEST_F(WeightSwapTest, AJobInPartsKeepsTheWeightsThatBeganIt) {
   EXPECT_TRUE(second.expired());
 }
 
-TEST_F(WeightSwapTest, WhatWaitsTakesTheNewWeights) {
+TEST_F(WeightSwapTest, WaitingJobsUseTheNewWeights) {
   controls_->gate.Close();
   const auto running = Submit(Job(Backend::kPath, 3, 1, "a"));
   controls_->gate.AwaitWaiter();

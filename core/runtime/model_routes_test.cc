@@ -99,7 +99,7 @@ TEST_F(ModelRoutesTest, MeasuresWhereFusedRunsOrWhenAsked) {
   EXPECT_EQ(SetUpRoutes(/*fused_supported=*/true)->costs, nullptr);
 }
 
-TEST_F(ModelRoutesTest, TheFileSparesTheSecondMeasurement) {
+TEST_F(ModelRoutesTest, TheFileAvoidsTheSecondMeasurement) {
   options_.policy = Policy::kMeasured;
   options_.costs_file = folder_.Join("costs.json");
   const auto first = SetUpRoutes();
@@ -120,7 +120,7 @@ TEST_F(ModelRoutesTest, TheFileSparesTheSecondMeasurement) {
 }
 
 // A file that cannot be used costs a measurement, but does not stop the start.
-TEST_F(ModelRoutesTest, AFileThatCannotBeUsedIsMeasuredWithout) {
+TEST_F(ModelRoutesTest, CostsAreMeasuredIfTheFileCannotBeUsed) {
   options_.policy = Policy::kMeasured;
   const std::string pipe = folder_.Join("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -69,7 +69,7 @@ OutputSelection Everything() {
 
 const std::vector<uint8_t> kAllFinite = {1, 1, 1};
 
-TEST_F(PartHeadsTest, NothingIsMissingWhereAllIsFinite) {
+TEST_F(PartHeadsTest, NoOutputIsMissingIfAllNumbersAreFinite) {
   const PartOutput output = Compute(Everything());
   EXPECT_EQ(output.finite, kAllFinite);
   EXPECT_TRUE(output.inner_finite.empty());
@@ -79,7 +79,7 @@ TEST_F(PartHeadsTest, NothingIsMissingWhereAllIsFinite) {
 }
 
 // A request with such a temperature once lost 42 of 44 candidates: 1 / temperature is infinite.
-TEST_F(PartHeadsTest, ATinyTemperatureCostsWhatItDividesAlone) {
+TEST_F(PartHeadsTest, ATinyTemperatureCostsOnlyTheOutputsThatUseIt) {
   OutputSelection outputs = Everything();
   outputs.temperature = 1e-38F;
   const PartOutput output = Compute(outputs, [](const at::Tensor& hidden) { hidden.mul_(100); });
@@ -91,7 +91,7 @@ TEST_F(PartHeadsTest, ATinyTemperatureCostsWhatItDividesAlone) {
   }
 }
 
-TEST_F(PartHeadsTest, TheSmallestTemperatureIsFine) {
+TEST_F(PartHeadsTest, TheSmallestTemperatureIsAccepted) {
   OutputSelection outputs = Everything();
   outputs.temperature = 1e-30F;
   EXPECT_EQ(Compute(outputs, [](const at::Tensor& hidden) { hidden.mul_(1e6); }).unscored,
@@ -116,7 +116,7 @@ TEST_F(PartHeadsTest, AZeroVectorHasNoDirection) {
   EXPECT_EQ(output.unscored, (Sets{0, 0, BitOf(Output::kVectors)}));
 }
 
-TEST_F(PartHeadsTest, ARewardThatOverflowsCostsTheScoreAndTheValuesThatItStandsAt) {
+TEST_F(PartHeadsTest, AnOverflowingRewardCostsTheScoreAndItsValues) {
   heads_.reward.emplace(at::full({1, kHidden}, 1e38));
   OutputSelection outputs;
   outputs.vectors = outputs.scores = outputs.values = true;
@@ -179,7 +179,7 @@ TEST_F(PartHeadsTest, AHiddenStateAtTheEndIsThePaths) {
 }
 
 // The NaN may come from another path, so the question runs again.
-TEST_F(PartHeadsTest, AHiddenStateFurtherUpIsToldApartFromAnOverflow) {
+TEST_F(PartHeadsTest, AnEarlierHiddenStateThatIsNotFiniteIsNotAnOverflow) {
   OutputSelection outputs;
   outputs.scores = outputs.token_logprobs = true;
   const OutputRows rows = PlanOutputRows(plan_, {true, false, outputs.scope});

@@ -102,7 +102,7 @@ TEST(RouteCostsFileTest, SimultaneousUpdatesAllRemainAndLeaveNothingElse) {
   EXPECT_EQ(num_files, 1);
 }
 
-TEST(RouteCostsFileTest, OfVeryManyEntriesTheNewestAreKept) {
+TEST(RouteCostsFileTest, TheNewestOfTooManyEntriesAreKept) {
   const TemporaryFolder folder;
   const std::string path = folder.Join("costs.json");
   RouteCostsKey key = kKey;

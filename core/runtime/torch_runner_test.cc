@@ -159,7 +159,7 @@ TEST_F(TorchRunnerTest, ScoresAreTheHeadOnTheVectors) {
   EXPECT_EQ(output->finite, (std::vector<uint8_t>{1, 1}));
 }
 
-TEST_F(TorchRunnerTest, OnlyWhatIsAskedForComesBack) {
+TEST_F(TorchRunnerTest, OnlyRequestedOutputsAreReturned) {
   OutputSelection outputs;
   outputs.scores = true;
   EXPECT_TRUE(Run({{1}}, outputs)->vectors.empty());
@@ -217,7 +217,7 @@ TEST_F(TorchRunnerTest, ConfigMayComeFromElsewhere) {
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(TorchRunnerTest, TheFingerprintIsTheFoldersHoweverItIsComputed) {
+TEST_F(TorchRunnerTest, TheFingerprintDependsOnlyOnTheFolder) {
   HostModelOptions reading;
   reading.source = folder_.path();
   const auto host = ReadHostModel(reading);

@@ -111,7 +111,7 @@ TEST_F(ConnectionAcceptorTest, EndsOpenConnectionsWithoutAFreeDescriptor) {
   close(client);
 }
 
-TEST_F(ConnectionAcceptorTest, ANumberThatIsAnothersNowIsLeftAlone) {
+TEST_F(ConnectionAcceptorTest, AReusedDescriptorIsNotShutDown) {
   const int client = Connect(acceptor_.address());
   const int server = sink_.Await(1)[0];
   int others[2] = {-1, -1};
@@ -128,7 +128,7 @@ TEST_F(ConnectionAcceptorTest, ANumberThatIsAnothersNowIsLeftAlone) {
 }
 
 // A number may be reused at any time, also between a check and the action after it.
-TEST_F(ConnectionAcceptorTest, NumbersThatChangeHandsMeanwhileAreLeftAlone) {
+TEST_F(ConnectionAcceptorTest, DescriptorsThatAreReusedMeanwhileAreNotShutDown) {
   constexpr size_t kConnections = 300;
   constexpr int kRounds = 10;
   for (int round = 0; round < kRounds; ++round) {

@@ -82,7 +82,7 @@ TEST(WriteWatchdogTest, ATimeoutBeyondTheClockNeverCuts) {
 
 // A write that was complete in time, or whose writer is gone, is not cut at a later write's
 // deadline.
-TEST(WriteWatchdogTest, WritersMayGoWhileTheyWrite) {
+TEST(WriteWatchdogTest, WritersMayBeDestroyedDuringAWrite) {
   constexpr auto kTimeout = std::chrono::milliseconds(100);
   bool in_time = false;
   while (!in_time) {
@@ -139,7 +139,7 @@ TEST(WriteWatchdogTest, EachWriterIsCutAtItsOwnDeadline) {
   }
 }
 
-TEST(WriteWatchdogTest, TheWritesOfOthersDoNotPutOffACut) {
+TEST(WriteWatchdogTest, OtherWritesDoNotDelayACut) {
   // The timeout is longer than any pause of this thread.
   constexpr auto kTimeout = std::chrono::milliseconds(300);
   constexpr auto kGiveUp = std::chrono::seconds(6);

@@ -106,7 +106,7 @@ TEST_F(ScoreWorkTest, SmallAnswersPassALargeOneThatIsEncoded) {
   large.AwaitStats();
 }
 
-TEST_F(ScoreWorkTest, OneEncodingThreadMakesSmallAnswersWaitAndTheStatsSaySo) {
+TEST_F(ScoreWorkTest, WithOneEncodingThreadSmallAnswersWaitAndTheStatsShowIt) {
   Start(/*encode_threads=*/1);
   encoding_.Close();
   Call large(context_.get());

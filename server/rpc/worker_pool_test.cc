@@ -38,7 +38,7 @@ TEST(WorkerPoolTest, RefusesMoreThanMayWait) {
   release.Notify();
 }
 
-TEST(WorkerPoolTest, ATaskThatTakesLongHoldsUpItsOwnThreadOnly) {
+TEST(WorkerPoolTest, ALongTaskBlocksOnlyItsOwnThread) {
   Notification started;
   Notification release;
   Notification done;

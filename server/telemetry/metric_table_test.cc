@@ -19,7 +19,7 @@ using ::testing::Not;
 // Bounds the size of the page, because it is scraped every few seconds.
 constexpr size_t kMaxClosedSeries = 1'000;
 
-TEST(MetricTableTest, IsInTheOrderOfItsEnum) {
+TEST(MetricTableTest, TheTableIsInTheOrderOfItsEnum) {
   size_t place = 0;
   for (const MetricDeclaration& declaration : MetricTable()) {
     EXPECT_EQ(static_cast<size_t>(declaration.metric), place++) << declaration.name;

@@ -268,7 +268,7 @@ TEST_F(MetricsListenerTest, WrongRequestsGetAnAnswerAndAProperClose) {
   EXPECT_EQ(renders_, 0);
 }
 
-TEST_F(MetricsListenerTest, AClientThatDoesNotReadHoldsUpNobodyAndIsDropped) {
+TEST_F(MetricsListenerTest, AClientThatDoesNotReadDelaysNobodyAndIsDropped) {
   // The body exceeds the socket buffers.
   Start(std::string(64 << 20, 'x'));
   Peer stalled(listener_->address());

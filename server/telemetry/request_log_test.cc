@@ -22,7 +22,7 @@ std::string Line(const RequestRecord& record, const absl::Status& status) {
                        RequestFields(record, ToWireError(status), record.request_id));
 }
 
-TEST(RequestLogTest, SaysWhoWhatAndHowLong) {
+TEST(RequestLogTest, ALineHasSenderOutcomeAndTimes) {
   ScoreObservation scored;
   ModelInfo model;
   model.name = "demo";
@@ -64,7 +64,7 @@ TEST(RequestLogTest, NamesTheReasonOfARefusalAndNotItsText) {
   EXPECT_THAT(line, Not(HasSubstr("secret")));
 }
 
-TEST(RequestLogTest, ARequestThatIsWrongHasTheFieldAndWhy) {
+TEST(RequestLogTest, AWrongRequestHasTheFieldAndTheReason) {
   Violations violations;
   violations.Add("questions[3].candidates[7].tokens", "2100 tokens exceed max_path_tokens 2048");
   violations.Add("outputs", "another");

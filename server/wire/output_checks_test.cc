@@ -55,7 +55,7 @@ TEST(OutputChecksTest, HeadsFollowTheModel) {
   EXPECT_THAT(HeadNames(Model(1, true)), ElementsAre("vectors", "reward", "logprobs", "values"));
 }
 
-TEST(OutputChecksTest, SaysWhyALanguageModelHasNoHead) {
+TEST(OutputChecksTest, TheReasonForAMissingHeadIsReturned) {
   const OutputsFields outputs = Asking({Output::kTokenLogprobs, Output::kScores});
   ModelInfo model = Model(0, false);
   model.lm_head_reason = "its folder holds no lm_head.weight";

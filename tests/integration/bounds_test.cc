@@ -168,7 +168,7 @@ TEST_F(BoundsTest, NearTheProcessesLimitRequestsRunOneAtATime) {
   EXPECT_GT(Metric("canopy_memory_used_bytes"), 1 << 20);
 }
 
-TEST_F(BoundsTest, TheMemoryOfAnAnswerIsGivenBackOnceItIsWritten) {
+TEST_F(BoundsTest, TheMemoryOfAnAnswerIsReleasedOnceItIsWritten) {
   Start();
   v1::ScoreResponse response;
   for (int i = 0; i < 3; ++i) {
@@ -182,7 +182,7 @@ TEST_F(BoundsTest, TheMemoryOfAnAnswerIsGivenBackOnceItIsWritten) {
 }
 
 // The server must cut the call before the client's own deadline of half a minute.
-TEST_F(BoundsTest, AStreamThatNobodyReadsIsCutAndOthersDoNotNotice) {
+TEST_F(BoundsTest, AStreamThatNobodyReadsIsCutAndOthersAreNotAffected) {
   options_.calls.max_stream_in_flight = 4;
   options_.calls.write_timeout = absl::Seconds(2);
   Start();

@@ -117,7 +117,7 @@ TEST(DecisionTest, EachKindGetsItsAnswerAtItsTemperature) {
 }
 
 // Runs on every route, in one part or with a question's candidates spread over several parts.
-TEST(DecisionTest, TheHeadSeesWholeQuestionsWhateverThePartsHold) {
+TEST(DecisionTest, TheHeadSeesWholeQuestionsForAnyParts) {
   for (const int64_t max_batch_tokens : {2'048, 8}) {
     server::ServerOptions options = FakeServerOptions();
     options.model.max_batch_tokens = max_batch_tokens;
@@ -168,7 +168,7 @@ TEST(DecisionTest, OneUnscoredCandidateLeavesItsQuestionWithoutProbabilities) {
   }
 }
 
-TEST(DecisionTest, OnlyWhatIsAskedForIsAnswered) {
+TEST(DecisionTest, OnlyRequestedAnswersAreReturned) {
   TestServer server;
   v1::ScoreRequest request = TypedRequest("decision");
   request.mutable_outputs()->set_scores(false);
@@ -184,7 +184,7 @@ TEST(DecisionTest, OnlyWhatIsAskedForIsAnswered) {
   EXPECT_EQ(response.results(2).answer_case(), v1::QuestionResult::ANSWER_NOT_SET);
 }
 
-TEST(DecisionTest, TheHeadIsNamed) {
+TEST(DecisionTest, TheMissingHeadIsNamed) {
   TestServer server;
   grpc::ClientContext context;
   SetTestDeadline(&context);

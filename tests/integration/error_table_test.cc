@@ -423,7 +423,7 @@ class ErrorTableTest : public ::testing::Test {
   TestServer server_{SmallLimits()};
 };
 
-TEST_F(ErrorTableTest, TheValidRequestIsValid) {
+TEST_F(ErrorTableTest, TheBaseRequestIsAccepted) {
   v1::ScoreResponse response;
   EXPECT_TRUE(Succeeded(server_.Score(ValidRequest(), &response)));
 }
@@ -434,7 +434,7 @@ TEST_F(ErrorTableTest, CandidatesOfAKind) { ExpectErrors(KindCases()); }
 TEST_F(ErrorTableTest, WrongOptions) { ExpectErrors(OptionCases()); }
 TEST_F(ErrorTableTest, CountsOverALimit) { ExpectErrors(LimitCases()); }
 TEST_F(ErrorTableTest, OutputsWithoutAHead) { ExpectErrors(HeadCases()); }
-TEST_F(ErrorTableTest, WhatThisServerDoesNotHave) { ExpectErrors(StateCases()); }
+TEST_F(ErrorTableTest, MissingFeaturesOfTheServer) { ExpectErrors(StateCases()); }
 
 TEST_F(ErrorTableTest, LimitsThemselvesAreAllowed) {
   v1::ScoreRequest request;

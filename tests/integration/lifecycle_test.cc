@@ -86,7 +86,7 @@ int CheckHealth(const std::shared_ptr<grpc::Channel>& channel, const std::string
 
 constexpr char kReadiness[] = "canopy.v1.Scorer";
 
-TEST(LoadingTest, IsLiveButNotReadyAndAnswersUnavailable) {
+TEST(LoadingTest, ALoadingServerIsLiveButNotReadyAndUnavailable) {
   auto server = server::Server::Create(FakeServerOptions());
   ASSERT_TRUE(server.ok());
   const auto channel = Connect((*server)->address());
@@ -178,7 +178,7 @@ TEST(OverloadTest, APathTooLargeForTheDeviceMustNotBeRetried) {
   EXPECT_EQ(next.Wait(), Code::OK);
 }
 
-TEST(DeadlineTest, WhatIsLateOrUnwantedNeverReachesTheDevice) {
+TEST(DeadlineTest, LateAndCancelledRequestsNeverReachTheDevice) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
   TestServer server(options);
@@ -394,7 +394,7 @@ TEST(MetricsTest, CountsRequestsThatScoreAPathWhichEndsInPadding) {
   EXPECT_EQ(count(), 2);
 }
 
-TEST(ModelTest, SaysWhatTheFolderPoolsByAndPadsWith) {
+TEST(ModelTest, TheModelShowsPoolingAndPaddingOfTheFolder) {
   TestServer server(FakeServerOptions());
   v1::ListModelsResponse models;
   grpc::ClientContext context;

@@ -111,7 +111,7 @@ TEST(MetricsPageTest, ErrorsAreCountedByTheirReason) {
   EXPECT_EQ(MetricValue(page, "canopy_ready"), 0);
 }
 
-TEST(MetricsPageTest, WhateverClientsSendAndHoweverManyScrapeTheSeriesStayTheSame) {
+TEST(MetricsPageTest, TheSeriesDoNotDependOnRequestsOrScrapes) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
   options.calls.log_requests = server::LogRequests::kNone;
@@ -330,7 +330,7 @@ TEST(RequestLogTest, AStreamThatADrainEndsHasALineByDefault) {
 
 // With any number of errors, every id that a client receives is in the log, and the log stays
 // small.
-TEST(RequestLogTest, AFloodOfInternalErrorsFillsNoDiskAndLosesNoId) {
+TEST(RequestLogTest, ManyInternalErrorsKeepTheLogSmallAndEveryIdFindable) {
   constexpr int kCalls = 400;
   // The limit exceeds the number of lines that other tests may have written in this second.
   constexpr int kLinesPerSecond = 20;

@@ -202,7 +202,7 @@ TEST_F(PressureTest, DeadlinesOfEveryLength) {
 // Ten times as many calls arrive as the device can run, and each waits for at most a second. The
 // device must work for callers that still wait. A queue that serves the oldest call first would
 // answer every one of them a little too late.
-TEST_F(PressureTest, UnderOverloadTheDeviceWorksForThoseWhoStillWait) {
+TEST_F(PressureTest, UnderOverloadTheDeviceWorksForCallersThatStillWait) {
   Start([](server::ServerOptions* options) {
     options->engine.scheduler.max_queued_requests = 1'000;
   });
@@ -271,7 +271,7 @@ TEST_F(PressureTest, ADrainUnderOverloadLosesNothing) {
 }
 
 // One connection has a long backlog, another sends one call at a time.
-TEST_F(PressureTest, AGreedyConnectionDoesNotHoldUpAnother) {
+TEST_F(PressureTest, AGreedyConnectionDoesNotDelayAnother) {
   Start([](server::ServerOptions* options) { options->engine.scheduler.max_queued_requests = 50; });
   server_->controls().gate.Close();
   std::mt19937 random(14);

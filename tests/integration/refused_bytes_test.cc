@@ -76,7 +76,7 @@ TEST_F(RefusedBytesTest, CompressedRequestsAreRefused) {
 }
 
 // Any bytes are answered, or refused with one of the contract's codes.
-TEST_F(RefusedBytesTest, DamagedRequestsNeverLookLikeOurBugs) {
+TEST_F(RefusedBytesTest, DamagedRequestsAreNeverInternalErrors) {
   constexpr uint32_t kSeed = 41;
   std::mt19937 random(kSeed);
   v1::ScoreRequest valid = ValidRequest();

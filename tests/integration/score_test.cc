@@ -138,7 +138,7 @@ TEST(ScoreTest, NamesModelAndFillsStats) {
   EXPECT_LE(sum_ms, stats.total_ms());
 }
 
-TEST(ScoreTest, SaysWhyAFewTokensTakeThePathRoute) {
+TEST(ScoreTest, TheReasonForThePathRouteIsReturned) {
   TestServer server;
   v1::ScoreRequest request;
   AddQuestion(&request, {1}, {{2}});
@@ -259,7 +259,7 @@ TEST(ScoreTest, OnlyPathsThatAreNotFiniteAloneStayUnscored) {
   }
 }
 
-TEST(ScoreTest, TheMeasuredPolicyRunsTheLeastPredictedAndSaysSo) {
+TEST(ScoreTest, TheMeasuredPolicyChoosesTheLowestForecastAndReportsIt) {
   TestServer server;
   v1::ScoreRequest request;
   request.set_model("measured");

@@ -121,7 +121,7 @@ TEST_F(StreamTest, AnswersComeInTheOrderOfCompletion) {
   EXPECT_TRUE(End().ok());
 }
 
-TEST_F(StreamTest, WhatScoreRefusesIsAnErrorAndTheStreamGoesOn) {
+TEST_F(StreamTest, ARequestThatScoreRefusesIsAnErrorAndTheStreamContinues) {
   Start();
   const auto expect_like_score = [this](const v1::ScoreRequest& request) {
     v1::ScoreResponse response;
@@ -205,7 +205,7 @@ TEST_F(StreamTest, ReadingStopsWhenTooManyAreUnanswered) {
   Await("canopy_accepted_requests_total", 10);
 }
 
-TEST_F(StreamTest, AReaderThatStallsHoldsNoMoreThanItsCredits) {
+TEST_F(StreamTest, AStalledReaderHoldsAtMostTheStreamsLimit) {
   server::ServerOptions options = Options();
   options.calls.max_stream_in_flight = 4;
   Start(options);
@@ -241,7 +241,7 @@ TEST_F(StreamTest, AReaderThatStallsHoldsNoMoreThanItsCredits) {
   EXPECT_TRUE(End().ok());
 }
 
-TEST_F(StreamTest, TheWorkOfAVanishedClientIsNotRun) {
+TEST_F(StreamTest, RequestsOfADisconnectedClientAreNotRun) {
   Start();
   server_->controls().gate.Close();
   for (int i = 0; i < 5; ++i) {
@@ -262,7 +262,7 @@ TEST_F(StreamTest, TheWorkOfAVanishedClientIsNotRun) {
 
 // The client's own timer does not fire, because the deadline is sent to the server as metadata
 // only.
-TEST_F(StreamTest, TheStreamsDeadlineIsThatOfItsRequests) {
+TEST_F(StreamTest, TheStreamsDeadlineAppliesToItsRequests) {
   Start();
   server_->controls().gate.Close();
   context_ = std::make_unique<grpc::ClientContext>();

@@ -159,7 +159,7 @@ TEST(TokenOutputsTest, AnUnscoredPathHasNoListsAndOthersKeepTheirs) {
   ExpectLists(request.outputs(), request.questions(1), 0, response.results(1).candidates(0));
 }
 
-TEST(TokenOutputsTest, OnlyWhatIsAskedForComesBack) {
+TEST(TokenOutputsTest, OnlyRequestedOutputsAreReturned) {
   TestServer server;
   v1::ScoreRequest request = LanguageRequest();
   AddQuestion(&request, {1}, {{2, 3}});

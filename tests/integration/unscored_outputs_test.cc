@@ -91,7 +91,7 @@ struct OutputCase {
 
 class UnscoredOutputTest : public ::testing::TestWithParam<OutputCase> {};
 
-TEST_P(UnscoredOutputTest, IsAllThatItsCandidateLacks) {
+TEST_P(UnscoredOutputTest, OnlyTheUnscoredOutputIsMissing) {
   TestServer server;
   const v1::ScoreRequest request = EverythingRequest();
   v1::ScoreResponse right = MustScore(server, request);

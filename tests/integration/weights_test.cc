@@ -125,7 +125,7 @@ class WeightsTest : public ::testing::Test {
   v1::Model model_;  // the answer of the last load
 };
 
-TEST_F(WeightsTest, TheAdminListenerTellsWhereScoringIs) {
+TEST_F(WeightsTest, TheAdminListenerNamesTheScoringPort) {
   grpc::ClientContext context;
   SetTestDeadline(&context);
   v1::ScoreResponse response;
@@ -177,7 +177,7 @@ TEST_F(WeightsTest, TheLogNamesTheLongestDeviceTimeSlice) {
   EXPECT_THAT(log, HasSubstr("longest_turn=long\n"));
 }
 
-TEST_F(WeightsTest, TheLogNamesTheFolderWhateverBecomesOfIt) {
+TEST_F(WeightsTest, TheLogNamesTheFolderForEveryOutcome) {
   Write("step-2", FingerprintOf(2));
   const std::string hostile = "\n" + std::string(200, 'y');
   ::testing::internal::CaptureStderr();
@@ -191,7 +191,7 @@ TEST_F(WeightsTest, TheLogNamesTheFolderWhateverBecomesOfIt) {
   EXPECT_THAT(log, HasSubstr("weights_refused model=reward " + cut));
 }
 
-TEST_F(WeightsTest, WhatFailsLeavesTheOldWeightsServing) {
+TEST_F(WeightsTest, AFailedLoadKeepsTheOldWeightsServing) {
   root_.Write("file", "no folder");
   for (const char* fault :
        {"truncated", "missing", "config", "memory", "vocabulary", "bug", "good"}) {
@@ -293,7 +293,7 @@ struct PendingLoad {
   }
 };
 
-TEST_F(WeightsTest, OneLoadAtATimeAndTheSecondIsToldWhenToComeBack) {
+TEST_F(WeightsTest, ASecondLoadIsRefusedWithARetryDelay) {
   Write("next", FingerprintOf(2));
   server_->controls().load_gate.Close();
   PendingLoad first(admin_.get(), &server_->controls(), "next");
@@ -339,7 +339,7 @@ TEST_F(WeightsTest, ADrainEndsALoad) {
   EXPECT_TRUE(drained.get());
 }
 
-TEST_F(WeightsTest, TheLeastVersionThatARequestAsksForMustBeThere) {
+TEST_F(WeightsTest, AnOlderVersionThanRequestedIsRefused) {
   v1::ScoreRequest request = RequestInParts(1);
   request.set_min_model_version(2);
   v1::ScoreResponse response;

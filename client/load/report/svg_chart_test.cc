@@ -54,7 +54,7 @@ TEST(DrawLineChartTest, LogAxesLeaveOutWhatHasNoLogarithm) {
   EXPECT_THAT(svg, HasSubstr(">c</text>"));
 }
 
-TEST(DrawLineChartTest, NoPointsAreSaidToBeNone) {
+TEST(DrawLineChartTest, AChartWithoutPointsShowsANote) {
   EXPECT_THAT(DrawLineChart({"t", "", "", {{"one", {}}}, {}, false}), HasSubstr("no data"));
   EXPECT_THAT(DrawLineChart({"t", "", "", {{"one", {{0, 0}}}}, {}, true}), HasSubstr("no data"));
   EXPECT_THAT(DrawLineChart({"t", "", "", {{"one", {{5, 7}}}}, {}, false}), Not(HasSubstr("nan")));

@@ -27,7 +27,7 @@ int CountLines(const std::string& path) {
   return lines;
 }
 
-TEST(KilledClientsTest, AreKilledAndReplacedUntilTheEnd) {
+TEST(KilledClientsTest, ClientsAreKilledAndReplacedUntilStop) {
   const std::string log = ::testing::TempDir() + "/lived";
   // The program lives until it is killed, because nobody writes to the pipe.
   const std::string fifo = ::testing::TempDir() + "/never";
@@ -66,7 +66,7 @@ KilledClientCounts CountsOnceOneHasEnded(const KilledClientOptions& options) {
   return counts;
 }
 
-TEST(KilledClientsTest, ThoseThatEndByThemselvesAreTold) {
+TEST(KilledClientsTest, ClientsThatEndByThemselvesAreCounted) {
   KilledClientOptions options;
   options.program = Program("ends", "exit 5\n");
   options.count = 1;

@@ -348,7 +348,7 @@ TEST_F(LoadDriverTest, TargetsGetTheirShares) {
   EXPECT_NEAR(server_.num_calls(), 600, 6 * std::sqrt(800 * 0.75 * 0.25));
 }
 
-TEST_F(LoadDriverTest, TheTokenGoesWithEveryCall) {
+TEST_F(LoadDriverTest, EveryCallSendsTheToken) {
   options_.token = "secret";
   server_.score = [](auto* context, const v1::ScoreRequest& request, auto* response) {
     const auto found = context->client_metadata().find("authorization");

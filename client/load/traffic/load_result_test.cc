@@ -62,7 +62,7 @@ Interval Stretch(absl::Duration begin, absl::Duration end, uint64_t answered) {
 }
 
 // Otherwise, 18 answers in the 20 ms after the last whole second would be drawn as 879 per second.
-TEST(AppendIntervalTest, AShortLastStretchIsMergedWithTheOneBefore) {
+TEST(AppendIntervalTest, AShortLastIntervalIsMergedWithThePreviousOne) {
   const absl::Duration second = absl::Seconds(1);
   std::vector<Interval> intervals = {Stretch(second * 0, second, 100),
                                      Stretch(second, 2 * second, 100)};

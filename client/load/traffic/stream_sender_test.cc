@@ -146,7 +146,7 @@ TEST_F(StreamSenderTest, AStreamThatTheServerEndsIsReplaced) {
   EXPECT_GE(server_.num_streams(), 40);
 }
 
-TEST_F(StreamSenderTest, WhatIsInFlightGoesWithACancelledOrCutStream) {
+TEST_F(StreamSenderTest, CallsInFlightEndWithACancelledOrCutStream) {
   server_.score_stream = [](grpc::ServerContext* /*context*/, Stream* stream) {
     return Stall(stream);
   };
@@ -163,7 +163,7 @@ TEST_F(StreamSenderTest, WhatIsInFlightGoesWithACancelledOrCutStream) {
   EXPECT_LT(server_.num_streams(), 400);
 }
 
-TEST_F(StreamSenderTest, TheOthersDoNotNotice) {
+TEST_F(StreamSenderTest, OtherCallsAreNotAffected) {
   options_.cancel_share = 0.02;
   options_.kill_share = 0.02;
   options_.abandon_within = absl::Microseconds(200);
@@ -174,7 +174,7 @@ TEST_F(StreamSenderTest, TheOthersDoNotNotice) {
   EXPECT_GT(result.total.num(CallOutcome::kAnswered), 1'000);
 }
 
-TEST_F(StreamSenderTest, AServerThatNeverAnswersMeetsTheDeadline) {
+TEST_F(StreamSenderTest, AServerThatNeverAnswersEndsAtTheDeadline) {
   server_.score_stream = [](grpc::ServerContext* /*context*/, Stream* stream) {
     return Stall(stream);
   };
@@ -229,7 +229,7 @@ TEST_F(StreamSenderTest, FindsWhatAStreamCanGetWrong) {
 }
 
 // The answers of two requests in flight swap their ids, which only their numbers show.
-TEST_F(StreamSenderTest, FindsAnswersThatChangePlaces) {
+TEST_F(StreamSenderTest, FindsSwappedAnswers) {
   options_.arrivals = TraceArrivals(std::vector<absl::Duration>(2));
   options_.in_order = true;  // so that the requests are different
   options_.connections = 1;
