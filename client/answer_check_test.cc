@@ -21,7 +21,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct ScoreCase {
   std::string place;  // in the error
-  std::function<void(v1::ScoreResponse*)> spoil;
+  std::function<void(v1::ScoreResponse*)> corrupt;
 };
 
 v1::CandidateResult* Candidate(v1::ScoreResponse* response, int question, int candidate) {
@@ -34,7 +34,7 @@ void ExpectRefused(const v1::ScoreRequest& request, const v1::ScoreResponse& rig
   ASSERT_TRUE(CheckScoreResponse(request, right).ok()) << CheckScoreResponse(request, right);
   for (const ScoreCase& each : cases) {
     v1::ScoreResponse response = right;
-    each.spoil(&response);
+    each.corrupt(&response);
     const absl::Status status = CheckScoreResponse(request, response);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << each.place;
     EXPECT_THAT(std::string(status.message()), HasSubstr(each.place));
@@ -324,7 +324,7 @@ TEST(ExplainCheckTest, RefusesATreeThatDoesNotSpellThePaths) {
   using Explanation = v1::ExplainResponse;
   struct Case {
     std::string place;
-    std::function<void(Explanation*)> spoil;
+    std::function<void(Explanation*)> corrupt;
   };
   const auto node = [](Explanation* r, int question, int index) {
     return r->mutable_questions(question)->mutable_nodes(index);
@@ -369,7 +369,7 @@ TEST(ExplainCheckTest, RefusesATreeThatDoesNotSpellThePaths) {
             }},
        }) {
     Explanation response = SampleExplanation();
-    each.spoil(&response);
+    each.corrupt(&response);
     const absl::Status status = CheckExplainResponse(request, response);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << each.place;
     EXPECT_THAT(std::string(status.message()), HasSubstr(each.place));

@@ -415,7 +415,7 @@ TEST_F(ClientTest, BackoffsFromTheShortestToTheLongestRetry) {
 TEST(ClientOptionsTest, NamesTheWrongOption) {
   struct Case {
     std::string option;
-    void (*spoil)(Client::Options*);
+    void (*corrupt)(Client::Options*);
   };
   for (const Case& each : {
            Case{"target", [](Client::Options* o) { o->target.clear(); }},
@@ -433,7 +433,7 @@ TEST(ClientOptionsTest, NamesTheWrongOption) {
                 [](Client::Options* o) { o->max_backoff = absl::InfiniteDuration(); }},
        }) {
     Client::Options options;
-    each.spoil(&options);
+    each.corrupt(&options);
     const absl::Status status = Client::Create(options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << each.option;
     EXPECT_THAT(std::string(status.message()), HasSubstr(each.option));

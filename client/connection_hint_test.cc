@@ -16,7 +16,7 @@ bool Mentions(const std::string& hint, const std::string& part) {
   return hint.find(part) != std::string::npos;
 }
 
-TEST(ConnectionHintTest, TellsAnHttpPortFromTlsOnOneSide) {
+TEST(ConnectionHintTest, DistinguishesAnHttpPortFromTlsOnOneSide) {
   const std::string failing = "connections to all backends failing; last error: ";
   EXPECT_TRUE(Mentions(HintFor(failing + "UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing HTTP/2"),
                        "what listens at h:1 speaks HTTP/1"));

@@ -63,7 +63,7 @@ TEST(FindProxyTest, ThisMachineIsReachedDirectly) {
   }
 }
 
-TEST(FindProxyTest, NamesInNoProxyStandForThemselvesAndNamesBelow) {
+TEST(FindProxyTest, NoProxyMatchesNamesAndSubdomains) {
   for (const char* no_proxy :
        {"example.com", ".example.com", "*.example.com", "EXAMPLE.com", "a,example.com",
         "a, example.com", "a example.com", "example.com.", "example.com:50051", "*", " * "}) {
@@ -79,7 +79,7 @@ TEST(FindProxyTest, NamesInNoProxyStandForThemselvesAndNamesBelow) {
   EXPECT_FALSE(GoesDirect("example.com:1", "api.example.com"));
 }
 
-TEST(FindProxyTest, AddressesInNoProxyStandForThemselvesAndForRanges) {
+TEST(FindProxyTest, NoProxyMatchesAddressesAndRanges) {
   for (const char* no_proxy : {"10.1.2.3", "10.0.0.0/8", "10.1.2.3/32", "10.1.2.2/31", "0.0.0.0/0",
                                "x,10.1.0.0/16", "10.1.2.3:50051", "::ffff:10.1.2.3"}) {
     EXPECT_TRUE(GoesDirect("10.1.2.3:50051", no_proxy)) << no_proxy;

@@ -285,20 +285,21 @@ TEST_F(ScoreStreamTest, AWrongAnswerFailsItsRequestAlone) {
        [](auto* r) { r->mutable_results(1)->mutable_candidates(1)->set_score(std::nanf("")); }},
       {"error without a code", [](auto* r) { r->mutable_error()->set_message("x"); }},
   };
-  for (const auto& [found, spoil] : cases) {
+  for (const auto& [found, corrupt] : cases) {
     SCOPED_TRACE(found);
-    server_.score = [&spoil = spoil](grpc::ServerContext* /*context*/,
-                                     const v1::ScoreRequest& request, v1::ScoreResponse* response) {
+    server_.score = [&corrupt = corrupt](grpc::ServerContext* /*context*/,
+                                         const v1::ScoreRequest& request,
+                                         v1::ScoreResponse* response) {
       *response = Response(request.request_id());
-      if (request.request_id() == "spoilt") {
-        spoil(response);
+      if (request.request_id() == "corrupted") {
+        corrupt(response);
       }
       return grpc::Status::OK;
     };
     const auto stream = Open();
-    const Answer spoilt = stream->Send(Request("spoilt")).get();
-    EXPECT_EQ(spoilt.status().code(), Code::kDataLoss);
-    EXPECT_THAT(Text(spoilt.status()), HasSubstr(found));
+    const Answer corrupted = stream->Send(Request("corrupted")).get();
+    EXPECT_EQ(corrupted.status().code(), Code::kDataLoss);
+    EXPECT_THAT(Text(corrupted.status()), HasSubstr(found));
     EXPECT_TRUE(stream->Send(Request("right")).get().ok());
     EXPECT_TRUE(stream->Finish().ok());
   }
@@ -387,7 +388,7 @@ TEST_F(ScoreStreamTest, AServerThatNeverAnswersOrNeverEndsIsEndedByTheDeadline) 
   released_.Notify();
 }
 
-TEST_F(ScoreStreamTest, CancellingAnswersEverythingAndTheServerHearsOfIt) {
+TEST_F(ScoreStreamTest, CancelAnswersEveryRequestAndReachesTheServer) {
   Notification all_read;
   Notification gone;
   AfterReading(10, [&](Stream* stream, const std::vector<std::string>& /*ids*/) {

@@ -286,7 +286,7 @@ planned outputs scores token_logprobs  rows: 5 endpoints, 6 distributions, 0 val
 )");
 }
 
-TEST(DrawTreesTest, RailsAndShortenedRuns) {
+TEST(DrawTreesTest, BranchLinesAndCutRuns) {
   v1::ScoreRequest request;
   v1::Question* question = request.add_questions();
   v1::ExplainResponse response;

@@ -1,4 +1,4 @@
-// Which jobs run together, and which run between the parts of a large job. Runs an engine with a
+// Jobs that run together, and jobs that run between the parts of a large job. Runs an engine with a
 // fake device whose forwards the test admits one by one.
 #include <algorithm>
 #include <atomic>

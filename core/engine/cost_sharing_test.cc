@@ -1,5 +1,5 @@
-// Whether the costs let jobs share a forward if the fused backend does not run. Runs an engine with
-// a fake device whose forwards the test admits.
+// Jobs that share a forward because of the costs, without the fused backend. Runs an engine with a
+// fake device whose forwards the test admits.
 #include <algorithm>
 #include <cstdint>
 #include <memory>

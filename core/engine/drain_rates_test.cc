@@ -99,7 +99,7 @@ TEST(WaitingWork, TheMinimumTimeIsThatOfTheCheapestTokens) {
   EXPECT_NEAR(work.MinSeconds(1'100, rates), 100 * 10, 0.01);
 }
 
-TEST(WaitingWork, ForecastsStandInWhereNothingWasSeen) {
+TEST(WaitingWork, ForecastsAreUsedWithoutSamples) {
   DrainRates rates;
   WaitingWork work(kMaxBatchTokens, kMaxBatchBytes);
   work.Add("", Alone(1'000, 2'000'000'000));

@@ -404,7 +404,7 @@ TEST_F(EngineTest, TheMeasuredPolicyIsRefusedWithoutCosts) {
   EXPECT_EQ(controls_->forwards(), 0);
 }
 
-TEST_F(EngineTest, ConfiguredRoutingStandsInForAutoOnly) {
+TEST_F(EngineTest, ConfiguredRoutingReplacesOnlyAuto) {
   Engine::Options options;
   options.default_backend = Backend::kSegmented;
   Start(options);

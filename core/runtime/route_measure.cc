@@ -32,8 +32,8 @@ constexpr Shape kShapes[] = {
     {1, 2, 24, 8},   {1, 4, 100, 16},  {1, 16, 0, 32},    {4, 4, 200, 24},  {1, 24, 480, 20},
     {16, 8, 40, 40}, {8, 16, 240, 32}, {1, 64, 1000, 40}, {4, 64, 512, 64}, {16, 64, 512, 64},
 };
-// If one run takes this long, the additional cost of a first run does not matter any more, and
-// warm-up stops.
+// Warm-up of a backend stops after this time. If runs take so long, the additional cost of a first
+// run does not matter any more.
 constexpr double kMaxWarmUpMs = 500;
 constexpr int kMaxTimedRuns = 3;
 // A shape is repeated only if one run takes at most this fraction of the budget.

@@ -46,8 +46,8 @@ MeasureWork MinMeasureWork(Backend backend);
 
 inline constexpr int kWarmUpSizes = 2;
 
-// Runs the `num_sizes` smallest sizes on every backend, for vectors, or one where that is slow.
-// Errors likewise.
+// Runs the `num_sizes` smallest sizes on every backend, for vectors, or fewer if they are slow.
+// Returns the errors of MeasureRouteCosts.
 absl::Status WarmUpBackends(ModelRunner& runner, int64_t max_batch_tokens, int num_sizes);
 
 // Runs each head of the model once, on the smallest size and the path backend. Returns the runner's

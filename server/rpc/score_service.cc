@@ -103,7 +103,7 @@ class ExplainCall final : public CallReactor {
     absl::StatusOr<PreparedRequest> request = PrepareRequest(
         fields_.request, context().request_limits,
         [this](absl::string_view name) { return FindLoadedModel(*engine_, name); }, &notes);
-    context().raw_tokens.Note(caller().client, notes);
+    context().raw_tokens.Record(caller().client, notes);
     if (!request.ok()) {
       return request.status();
     }

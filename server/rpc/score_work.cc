@@ -37,7 +37,7 @@ absl::Status ScoreWork::Prepare(Engine* engine, absl::string_view client) {
   absl::StatusOr<PreparedRequest> request = PrepareRequest(
       ViewOf(message_), context_.request_limits,
       [engine](absl::string_view name) { return FindLoadedModel(*engine, name); }, &notes);
-  context_.raw_tokens.Note(client, notes);
+  context_.raw_tokens.Record(client, notes);
   CANOPY_ASSIGN_OR_RETURN(request_, std::move(request));
   const PathBatch& batch = *request_.job.batch;
   answer_bytes_ = batch.num_paths() * kAnswerBytesPerPath +

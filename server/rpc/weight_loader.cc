@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 255;
 
-void Note(absl::string_view what, double slice_ms, DeviceTimeSlices* slices) {
+void RecordSlice(absl::string_view what, double slice_ms, DeviceTimeSlices* slices) {
   ++slices->count;
   if (slice_ms > slices->longest_ms) {
     slices->longest_ms = slice_ms;
@@ -96,7 +96,7 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Replace(
     return engine_.RunOnDevice([&] {
       const Stopwatch running;
       absl::Status status = work();
-      Note(what, running.ElapsedMs(), slices);
+      RecordSlice(what, running.ElapsedMs(), slices);
       return status;
     });
   };

@@ -28,7 +28,7 @@ class RawTokenWarnings {
 
   // Counts a suspicious request, and logs one warning for each host that sends such requests.
   // `client` is the peer as gRPC names it, such as `ipv4:10.0.0.1:50000`.
-  void Note(absl::string_view client, const RequestNotes& notes) {
+  void Record(absl::string_view client, const RequestNotes& notes) {
     if (!notes.suspicious_raw.empty()) {
       Warn(client, notes.suspicious_raw);
     }

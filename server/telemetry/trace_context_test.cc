@@ -17,7 +17,7 @@ TEST(TraceparentTest, ReadsWhatTheSpecificationShows) {
   EXPECT_EQ(parent->parent_id, "00f067aa0ba902b7");
 }
 
-TEST(TraceparentTest, LaterVersionsMayGoOnBehindADash) {
+TEST(TraceparentTest, LaterVersionsMayHaveFurtherFields) {
   const std::string later = std::string("cc") + (kValid + 2);
   EXPECT_TRUE(ParseTraceparent(later).has_value());
   EXPECT_TRUE(ParseTraceparent(later + "-what-the-future-will-be-like").has_value());

@@ -42,9 +42,9 @@ v1::ScoreRequest SmallRequest() {
 }
 
 // Sends one call after the other, whether answered or refused, until the server is gone.
-class Hammer {
+class CallLoop {
  public:
-  explicit Hammer(const std::string& address) : stub_(OwnConnection(address)) {
+  explicit CallLoop(const std::string& address) : stub_(OwnConnection(address)) {
     for (int i = 0; i < kCallsAtATime; ++i) {
       Start();
     }
@@ -197,22 +197,22 @@ TEST(DrainTest, AnswersWhatItAcceptedAndNeverSaysThatAClientCancelled) {
     TestServer server(options);
     // The pace makes many requests wait when the drain begins.
     server.controls().Pace(absl::Microseconds(500));
-    std::vector<std::unique_ptr<Hammer>> hammers;
-    hammers.reserve(kConnections);
+    std::vector<std::unique_ptr<CallLoop>> loops;
+    loops.reserve(kConnections);
     for (int i = 0; i < kConnections; ++i) {
-      hammers.push_back(std::make_unique<Hammer>(server.server().address()));
+      loops.push_back(std::make_unique<CallLoop>(server.server().address()));
     }
     Stream stream(server.server().address());
     HealthWatch watch(server.channel());
-    for (const auto& hammer : hammers) {
-      hammer->AwaitAnswers();
+    for (const auto& loop : loops) {
+      loop->AwaitAnswers();
     }
     stream.AwaitAnswer();
     watch.AwaitFirst();
     EXPECT_TRUE(server.server().Drain(absl::Minutes(5)));
     std::map<Code, int64_t> codes;
-    for (const auto& hammer : hammers) {
-      for (const auto& [code, count] : hammer->AwaitEnd()) {
+    for (const auto& loop : loops) {
+      for (const auto& [code, count] : loop->AwaitEnd()) {
         EXPECT_TRUE(code == Code::OK || code == Code::UNAVAILABLE) << code << ": " << count;
         codes[code] += count;
       }

@@ -24,7 +24,7 @@ constexpr char kExplain[] = "/canopy.v1.Scorer/Explain";
 
 struct ErrorCase {
   std::string name;
-  std::function<void(v1::ScoreRequest*)> spoil;  // makes the valid request invalid
+  std::function<void(v1::ScoreRequest*)> corrupt;  // makes the valid request invalid
   Code code;
   std::string field;  // of google.rpc.BadRequest; '' = no such detail
   std::string text;   // in the violation's description, or in the message without a violation
@@ -387,7 +387,7 @@ class ErrorTableTest : public ::testing::Test {
   void ExpectErrors(const std::vector<ErrorCase>& cases) {
     for (const ErrorCase& error_case : cases) {
       v1::ScoreRequest request = ValidRequest();
-      error_case.spoil(&request);
+      error_case.corrupt(&request);
       v1::ScoreResponse response;
       ExpectError(error_case, server_.Score(request, &response));
       v1::ExplainRequest explain;

@@ -1,4 +1,4 @@
-// What an operator sees of a real server: every declared metric, and a log line a request.
+// The metrics and logs of a real server: every declared metric, and one log line per request.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

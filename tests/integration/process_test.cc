@@ -117,13 +117,13 @@ class Child {
 };
 
 // A FIFO that blocks the device or the loading of a child.
-class Hold {
+class BlockingFifo {
  public:
-  Hold() : path_(absl::StrCat(::testing::TempDir(), "/hold.", getpid())) {
+  BlockingFifo() : path_(absl::StrCat(::testing::TempDir(), "/hold.", getpid())) {
     unlink(path_.c_str());
     EXPECT_EQ(mkfifo(path_.c_str(), 0600), 0);
   }
-  ~Hold() {
+  ~BlockingFifo() {
     Release();
     unlink(path_.c_str());
   }
@@ -308,7 +308,7 @@ void AwaitDraining(const std::string& address) {
 
 TEST(SignalTest, TheFirstFinishesCallsInFlight) {
   for (const int signal : {SIGTERM, SIGINT}) {
-    Hold hold;
+    BlockingFifo hold;
     Child child({absl::StrCat("--model=m=hold:", hold.path()), "--listen=127.0.0.1:0"});
     const std::string address = child.AwaitAddress();
     PendingCall call(address);
@@ -324,7 +324,7 @@ TEST(SignalTest, TheFirstFinishesCallsInFlight) {
 }
 
 TEST(SignalTest, TheSecondExitsAtOnce) {
-  Hold hold;
+  BlockingFifo hold;
   Child child({absl::StrCat("--model=m=hold:", hold.path()), "--listen=127.0.0.1:0"});
   const std::string address = child.AwaitAddress();
   PendingCall call(address);
@@ -337,7 +337,7 @@ TEST(SignalTest, TheSecondExitsAtOnce) {
 }
 
 TEST(SignalTest, AHangingDeviceDoesNotKeepTheProcess) {
-  Hold hold;
+  BlockingFifo hold;
   Child child(
       {absl::StrCat("--model=m=hold:", hold.path()), "--listen=127.0.0.1:0", "--drain_seconds=0"});
   PendingCall call(child.AwaitAddress());
@@ -349,7 +349,7 @@ TEST(SignalTest, AHangingDeviceDoesNotKeepTheProcess) {
 }
 
 TEST(SignalTest, WhileLoadingItExitsAtOnce) {
-  Hold hold;
+  BlockingFifo hold;
   Child child({absl::StrCat("--model=m=load:", hold.path()), "--listen=127.0.0.1:0"});
   hold.AwaitHeld();
   child.Signal(SIGTERM);

@@ -266,14 +266,14 @@ struct PoisonedPaths {
 };
 
 // Replaces the last number of the path's row by NaN; all rows of the list have the same size.
-void SpoilRow(size_t path, size_t num_paths, std::vector<float>* list) {
+void CorruptRow(size_t path, size_t num_paths, std::vector<float>* list) {
   if (!list->empty()) {
     (*list)[(path + 1) * (list->size() / num_paths) - 1] = kNan;
   }
 }
 
 template <typename T>
-void SpoilEntries(const TokenEntries& entries, size_t path, std::vector<T>* list) {
+void CorruptEntries(const TokenEntries& entries, size_t path, std::vector<T>* list) {
   if (!list->empty() && entries.offsets[path + 1] > entries.offsets[path]) {
     const size_t width = list->size() / static_cast<size_t>(entries.size());
     (*list)[static_cast<size_t>(entries.offsets[path + 1]) * width - 1] = kUnscored<T>;
@@ -281,12 +281,12 @@ void SpoilEntries(const TokenEntries& entries, size_t path, std::vector<T>* list
 }
 
 // Replaces one number of each output that a path lacks by NaN, as an overflow does.
-void SpoilOutputs(PartOutput* output) {
+void CorruptOutputs(PartOutput* output) {
   const size_t num_paths = output->finite.size();
   for (size_t path = 0; path < num_paths; ++path) {
     const OutputSet unscored = output->unscored[path];
     if ((unscored & BitOf(Output::kScores)) != 0) {
-      SpoilRow(path, num_paths, &output->scores);
+      CorruptRow(path, num_paths, &output->scores);
     }
     if ((unscored & BitOf(Output::kVectors)) != 0) {
       // A number with all bits set is a NaN in each type.
@@ -295,7 +295,7 @@ void SpoilOutputs(PartOutput* output) {
     }
     ForEachList([&](const auto& spec) {
       if ((unscored & BitOf(spec.output)) != 0) {
-        SpoilEntries(spec.EntriesIn(*output), path, &spec.ListIn(*output));
+        CorruptEntries(spec.EntriesIn(*output), path, &spec.ListIn(*output));
       }
     });
   }
@@ -471,7 +471,7 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
     for (size_t path = 0; path < output.finite.size(); ++path) {
       output.unscored.push_back(poisoned.Has(path) ? poisoned_outputs & AskedOutputs(outputs) : 0);
     }
-    SpoilOutputs(&output);
+    CorruptOutputs(&output);
   }
   return output;
 }

@@ -65,7 +65,7 @@ struct SenderOptions {
 struct SenderEvents {
   std::function<void(int lane, std::unique_ptr<LoadCall> call, CallEnd end)> on_end;
   // Called for a message that answers no call.
-  std::function<void(size_t target, absl::string_view problem)> on_stray;
+  std::function<void(size_t target, absl::string_view problem)> on_unmatched;
 };
 
 // Thread-safe. Close must be called before the destructor.

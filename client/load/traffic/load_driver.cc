@@ -74,7 +74,7 @@ LoadDriver::LoadDriver(DriverOptions options, const RequestPool* pool)
   events.on_end = [this](int lane, std::unique_ptr<LoadCall> call, CallEnd end) {
     End(lanes_[static_cast<size_t>(lane)].get(), std::move(call), std::move(end));
   };
-  events.on_stray = [this](size_t target, absl::string_view problem) {
+  events.on_unmatched = [this](size_t target, absl::string_view problem) {
     ReportWrong(absl::StrCat("target ", options_.targets[target].address), problem);
   };
   sender_ = NewSender(options_, std::move(events));

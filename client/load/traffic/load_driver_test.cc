@@ -192,7 +192,7 @@ TEST_F(LoadDriverTest, AnswersThatComeInTimeAreCheckedThoughTheCallWasToBeGivenU
 }
 
 // A server that changes some of its answers.
-using Spoil = std::function<void(v1::ScoreResponse*)>;
+using Corrupt = std::function<void(v1::ScoreResponse*)>;
 
 v1::CandidateResult* Candidate(v1::ScoreResponse* response, int question, int candidate) {
   return response->mutable_results(question)->mutable_candidates(candidate);
@@ -201,7 +201,7 @@ v1::CandidateResult* Candidate(v1::ScoreResponse* response, int question, int ca
 TEST_F(LoadDriverTest, VerifyModeCatchesEveryFault) {
   const struct {
     const char* name;
-    Spoil spoil;
+    Corrupt corrupt;
     std::string found;
   } cases[] = {
       {"two candidates change places",
@@ -237,14 +237,14 @@ TEST_F(LoadDriverTest, VerifyModeCatchesEveryFault) {
   };
   options_.verify = true;
   options_.clients = 1;
-  for (const auto& [name, spoil, found] : cases) {
+  for (const auto& [name, corrupt, found] : cases) {
     SCOPED_TRACE(name);
     const int begin = server_.num_calls();
-    server_.score = [this, begin, spoil = spoil](auto* context, const v1::ScoreRequest& request,
-                                                 auto* response) {
+    server_.score = [this, begin, corrupt = corrupt](auto* context, const v1::ScoreRequest& request,
+                                                     auto* response) {
       grpc::Status status = Answer(context, request, response);
       if (server_.num_calls() - begin == 17) {
-        spoil(response);
+        corrupt(response);
       }
       return status;
     };

@@ -48,8 +48,8 @@ struct TargetResult {
 
 struct LoadResult {
   absl::Duration warmup;
-  absl::Duration
-      elapsed;  // From the end of the warm-up to the last call's end; what rates divide by.
+  // The time from the end of the warm-up to the end of the last call. Rates divide by it.
+  absl::Duration elapsed;
   Tally total;  // the calls after the warm-up
   std::vector<TargetResult> targets;
   std::vector<Interval> intervals;

@@ -118,7 +118,7 @@ void StreamSender::Take(Session* session, grpc::ByteBuffer* message) {
   Slot& slot = *session->slot;
   v1::ScoreResponse& answer = session->answer;
   if (!grpc::SerializationTraits<v1::ScoreResponse>::Deserialize(message, &answer).ok()) {
-    events_.on_stray(slot.target, "not a ScoreResponse");
+    events_.on_unmatched(slot.target, "not a ScoreResponse");
     return;
   }
   std::unique_ptr<LoadCall> call;
@@ -131,8 +131,9 @@ void StreamSender::Take(Session* session, grpc::ByteBuffer* message) {
     }
   }
   if (call == nullptr) {
-    events_.on_stray(slot.target, absl::StrCat("answer to request '", answer.request_id(),
-                                               "', which is answered already or was never sent"));
+    events_.on_unmatched(slot.target,
+                         absl::StrCat("answer to request '", answer.request_id(),
+                                      "', which is answered already or was never sent"));
     return;
   }
   CallEnd end;

@@ -51,7 +51,7 @@ struct Tally {
   std::array<uint64_t, kNumCallOutcomes> calls{};       // by outcome
   std::array<uint64_t, kNumCallOutcomes> candidates{};  // the candidates in these calls
   uint64_t retries = 0;                                 // the attempts after the first of each call
-  // Of answered calls:
+  // The counts of answered calls:
   uint64_t within_goal = 0;
   uint64_t questions = 0;
   uint64_t input_tokens = 0;
