@@ -142,8 +142,8 @@ class Scheduler {
   void Launch(const ScheduledBatch& batch);
 
   // Queues further forwards of a job that is not waiting: `tokens` in all, and about `next_tokens`
-  // in each if that is less than a batch. None of these forwards is shared, and the tokens do not
-  // include a batch that is already taken.
+  // in each if that is less than a batch. Neither these forwards nor a batch that already contains
+  // the job are shared with other jobs.
   void Continue(JobId id, int64_t tokens,
                 int64_t next_tokens = std::numeric_limits<int64_t>::max());
   void Finish(JobId id);
