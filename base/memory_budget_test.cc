@@ -65,7 +65,7 @@ TEST(MemoryBudgetTest, ReservationsAreRefusedNearTheLimit) {
   EXPECT_EQ(budget.stats().use.limit_bytes, 1'000);
 }
 
-// The group's files take longer to read than a request to be let in.
+// Reading the files of the control group takes longer than admitting a request.
 TEST(MemoryBudgetTest, ReadsTheLimitNowAndThenOnly) {
   std::atomic<int64_t> reads{0};
   const auto begin = std::chrono::steady_clock::now();

@@ -21,7 +21,7 @@ absl::Status Wrong(const absl::Status& mismatch) {
                              absl::StrCat("wrong answer from the server: ", mismatch.message()));
 }
 
-// The answer that a kind of question gets when every candidate has a probability.
+// Checks the answer that a kind of question gets if every candidate has a probability.
 absl::Status CheckAnswer(const v1::Question& question, const v1::QuestionResult& result) {
   const auto num_candidates = static_cast<uint32_t>(question.candidates_size());
   switch (question.kind()) {
@@ -83,7 +83,7 @@ absl::Status CheckQuestion(const v1::Question& question, const v1::Outputs& outp
   return status.ok() && outputs.probabilities() ? CheckProbabilities(question, result) : status;
 }
 
-// A row for each candidate, of the element type that was asked for.
+// Checks that there is one row per candidate, of the requested element type.
 absl::Status CheckVectorShape(const v1::Tensor& vectors, const v1::Outputs& outputs,
                               uint64_t num_candidates) {
   if (vectors.dtype() != outputs.vector_dtype()) {
@@ -93,7 +93,7 @@ absl::Status CheckVectorShape(const v1::Tensor& vectors, const v1::Outputs& outp
   if (vectors.shape_size() != 2 || vectors.shape(0) != num_candidates || vectors.shape(1) == 0) {
     return Mismatch("vectors.shape is not [", num_candidates, ", hidden]");
   }
-  // Divided, not multiplied: a hostile shape may overflow.
+  // The check divides, because a multiplication could overflow for a hostile shape.
   const uint64_t row_bytes = vectors.data().size() / num_candidates;
   const uint64_t element_bytes = BytesPerElement(vectors.dtype());
   const bool fits = element_bytes > 0 && vectors.data().size() % num_candidates == 0 &&
@@ -103,7 +103,7 @@ absl::Status CheckVectorShape(const v1::Tensor& vectors, const v1::Outputs& outp
                          num_candidates, ", ", vectors.shape(1), "]");
 }
 
-// The rows of candidates that do not lack their vector are finite.
+// Checks that the rows of the candidates that have a vector are finite.
 absl::Status CheckVectorRows(const v1::ScoreResponse& response) {
   const v1::Tensor& vectors = response.vectors();
   const uint64_t row_bytes = vectors.shape(1) * BytesPerElement(vectors.dtype());
@@ -135,7 +135,7 @@ absl::Status CheckEnvelope(const v1::ScoreRequest& request, const v1::ScoreRespo
   return CheckCount("results", response.results_size(), request.questions_size());
 }
 
-// Empty Outputs mean scores or vectors, as the model can: one of them must be there.
+// Empty Outputs request scores or vectors, whichever the model has; the answer must contain one.
 bool NothingAsked(const v1::Outputs& outputs) {
   return std::none_of(OutputFields().begin(), OutputFields().end(),
                       [&outputs](const Field* output) { return Asks(outputs, *output); });

@@ -1,11 +1,13 @@
-// Checks an answer against the request it answers, so that a wrong server is an error and never a
-// short list, a shifted row or a NaN that looks like a score. Called by the client on every answer.
+// Checks an answer against its request, so that the answer of a wrong server becomes an error and
+// never a short list, a shifted row or a NaN that looks like a score. The client calls it on every
+// answer.
 //
-// What is checked: request id, model and version; the number, order and ids of questions and
-// candidates; path lengths; the length of every per-token list that was asked for; that what was
-// asked for is there, or the candidate has a reason; that numbers are finite; the shape and byte
-// length of vectors; for Explain, that the tree spells exactly the request's paths.
-// Errors: DATA_LOSS naming the place, without contents.
+// Checked are: request id, model and version; the number, order and ids of questions and
+// candidates; path lengths; the length of every requested per-token list; that each requested
+// output is present or the candidate has a reason; that numbers are finite; the shape and byte
+// length of vectors; and, for Explain, that the tree spells exactly the request's paths.
+//
+// Errors are DATA_LOSS. They name the place, without contents.
 #ifndef CLIENT_ANSWER_CHECK_H_
 #define CLIENT_ANSWER_CHECK_H_
 

@@ -1,4 +1,4 @@
-// Each way in which a server can be wrong, as a change to a right answer.
+// Applies every error that a server can make to a right answer, and expects the check to find it.
 #include "client/answer_check.h"
 
 #include <functional>
@@ -20,21 +20,21 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct ScoreCase {
-  std::string place;  // In the error.
-  std::function<void(v1::ScoreResponse*)> spoil;
+  std::string place;  // in the error
+  std::function<void(v1::ScoreResponse*)> corrupt;
 };
 
 v1::CandidateResult* Candidate(v1::ScoreResponse* response, int question, int candidate) {
   return response->mutable_results(question)->mutable_candidates(candidate);
 }
 
-// Applies each case to `right`, an answer to `request`.
+// Applies each case to `right`, the answer to `request`, and expects an error.
 void ExpectRefused(const v1::ScoreRequest& request, const v1::ScoreResponse& right,
                    const std::vector<ScoreCase>& cases) {
   ASSERT_TRUE(CheckScoreResponse(request, right).ok()) << CheckScoreResponse(request, right);
   for (const ScoreCase& each : cases) {
     v1::ScoreResponse response = right;
-    each.spoil(&response);
+    each.corrupt(&response);
     const absl::Status status = CheckScoreResponse(request, response);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << each.place;
     EXPECT_THAT(std::string(status.message()), HasSubstr(each.place));
@@ -235,7 +235,7 @@ TEST(ScoreCheckTest, AcceptsUnscoredCandidatesOnlyWithoutNumbers) {
         [](Response* r) { Candidate(r, 0, 0)->clear_unscored_reason(); }}});
 }
 
-// One output of one candidate is missing; all others are checked as ever.
+// One output of one candidate is missing, and all others are checked as usual.
 TEST(ScoreCheckTest, AnOutputThatIsNamedAsUnscoredMustBeAbsentAndTheOthersPresent) {
   const v1::ScoreRequest request = SampleRequest();
   const auto lacks = [](const std::string& field, const std::function<void(Candidates*)>& clear) {
@@ -271,7 +271,7 @@ TEST(ScoreCheckTest, AnOutputThatIsNamedAsUnscoredMustBeAbsentAndTheOthersPresen
     const absl::Status status = CheckScoreResponse(request, lacks(field, clear));
     EXPECT_TRUE(status.ok()) << field << ": " << status;
     is_wrong(lacks(field, nothing), "unscored_outputs names " + field);
-    // Named for no reason, and missing without a name.
+    // An output is named although it is present, or missing without being named.
     v1::ScoreResponse unnamed = lacks(field, clear);
     Candidate(&unnamed, 1, 0)->clear_unscored_reason();
     EXPECT_EQ(CheckScoreResponse(request, unnamed).code(), absl::StatusCode::kDataLoss) << field;
@@ -292,7 +292,7 @@ TEST(ScoreCheckTest, AnOutputThatIsNamedAsUnscoredMustBeAbsentAndTheOthersPresen
   question->clear_distribution();
   EXPECT_TRUE(CheckScoreResponse(request, scoreless).ok())
       << CheckScoreResponse(request, scoreless);
-  // Row 3 is the candidate's.
+  // Row 3 belongs to the candidate.
   v1::ScoreResponse rowless = lacks("vectors", nothing);
   rowless.mutable_vectors()->mutable_data()->replace(24, 8,
                                                      std::string("\0\0\xC0\x7F\0\0\xC0\x7F", 8));
@@ -324,7 +324,7 @@ TEST(ExplainCheckTest, RefusesATreeThatDoesNotSpellThePaths) {
   using Explanation = v1::ExplainResponse;
   struct Case {
     std::string place;
-    std::function<void(Explanation*)> spoil;
+    std::function<void(Explanation*)> corrupt;
   };
   const auto node = [](Explanation* r, int question, int index) {
     return r->mutable_questions(question)->mutable_nodes(index);
@@ -369,7 +369,7 @@ TEST(ExplainCheckTest, RefusesATreeThatDoesNotSpellThePaths) {
             }},
        }) {
     Explanation response = SampleExplanation();
-    each.spoil(&response);
+    each.corrupt(&response);
     const absl::Status status = CheckExplainResponse(request, response);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << each.place;
     EXPECT_THAT(std::string(status.message()), HasSubstr(each.place));

@@ -16,8 +16,8 @@
 namespace canopy::client {
 namespace {
 
-// Keys stay in the order in which they are written, and float keeps its shortest form: 0.1, not
-// 0.10000000149011612.
+// Keys keep the order in which they are written. Numbers of type float are printed in their
+// shortest form: 0.1, not 0.10000000149011612.
 using Json = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::string, bool, int64_t,
                                   uint64_t, float>;
 
@@ -55,7 +55,7 @@ Json TopLogprobsJson(const v1::TopLogprobs& top) {
   return {{"ids", ListOf(top.ids())}, {"logprobs", ListOf(top.logprobs())}};
 }
 
-// A field of a per-token output, which `result` has.
+// Converts a field of a per-token output that `result` contains.
 Json FieldJson(const v1::CandidateResult& result, const Field& field) {
   if (!field.is_repeated()) {
     return v1::CandidateResult::GetReflection()->GetFloat(result, &field);
@@ -67,7 +67,7 @@ Json FieldJson(const v1::CandidateResult& result, const Field& field) {
                           : Converted(result.top_logprobs(), TopLogprobsJson);
 }
 
-// Whether any list begins at first_scored_token.
+// Returns whether any list begins at first_scored_token.
 bool HasDistributions(const v1::CandidateResult& result) {
   return std::any_of(TokenLists().begin(), TokenLists().end(), [&result](const ResultField& list) {
     return list.start == ListStart::kFirstScored && Has(result, *list.field);
@@ -193,7 +193,7 @@ Json TreeJson(const v1::QuestionTree& tree) {
 
 Json ModelJson(const v1::Model& model) {
   Json limits = Json::object();
-  // A protobuf map has no order of its own.
+  // A protobuf map has no defined order, so the entries are sorted.
   for (const auto& [name, value] :
        std::map<std::string, uint64_t>(model.limits().begin(), model.limits().end())) {
     limits[name] = value;

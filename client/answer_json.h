@@ -1,6 +1,6 @@
-// Writes answers as JSON: one document on one line, ASCII only, keys in the order below and named
-// as the contract's fields. Absent values and lists that were not asked for are left out; enums are
-// their short names (client/enum_names.h).
+// Formats answers as JSON: one document on one line, ASCII only, with the names of the contract's
+// fields as keys, in the order below. Absent values and lists that were not requested are left out.
+// Enums have their short names (client/enum_names.h).
 //
 // Score:   {request_id, model, model_version, model_fingerprint, results[], vectors?, stats}
 //   result:    {id, candidates[], boolean? | choice? | score?, distribution?}
@@ -8,10 +8,10 @@
 //               unscored_outputs?, first_scored_token?, then the per-token outputs in the order of
 //               CandidateResult's fields: token_logprobs?, sum_logprob?, entropy?, ...,
 //               top_logprobs?: [{ids, logprobs}], ...}
-//   vectors:   {dtype, shape, rows}: a list of numbers a candidate, or null where it has none;
+//   vectors:   {dtype, shape, rows}: a list of numbers per candidate, or null if it has none;
 //              for bfloat16 and float16 {dtype, shape, base64}: the tensor's little-endian bytes
 // Explain: {stats, questions: [{id, nodes: [{parent, start_depth, tokens, candidates}]}]}
-//   The SVG is not in it: `canopy explain --svg` writes a file.
+//   The SVG is not included: `canopy explain --svg` writes a file.
 // Models:  {models: [...]}
 #ifndef CLIENT_ANSWER_JSON_H_
 #define CLIENT_ANSWER_JSON_H_
@@ -22,7 +22,7 @@
 
 namespace canopy::client {
 
-// The response must have passed CheckScoreResponse, as what Client returns has.
+// Precondition: the response has passed CheckScoreResponse, as every response of Client has.
 std::string ScoreResponseToJson(const v1::ScoreResponse& response);
 
 std::string ExplainResponseToJson(const v1::ExplainResponse& response);

@@ -1,4 +1,4 @@
-// The documented JSON, byte for byte: others parse it.
+// Compares the documented JSON byte by byte, because other programs parse it.
 #include "client/answer_json.h"
 
 #include <string>
@@ -66,7 +66,7 @@ TEST(AnswerJsonTest, ACandidateThatLacksOneOutputKeepsItsRow) {
   EXPECT_THAT(ScoreResponseToJson(response), HasSubstr(R"("rows":[null,[0.0,2.0],)"));
 }
 
-TEST(AnswerJsonTest, RanksAreIntegersBehindTheOlderOutputs) {
+TEST(AnswerJsonTest, RanksAreIntegersAfterTheOlderOutputs) {
   v1::ScoreResponse response;
   v1::CandidateResult* candidate = response.add_results()->add_candidates();
   candidate->set_first_scored_token(2);

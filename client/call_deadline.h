@@ -1,4 +1,4 @@
-// The instant at which a call ends at the latest.
+// Deadlines of calls on the monotonic clock.
 #ifndef CLIENT_CALL_DEADLINE_H_
 #define CLIENT_CALL_DEADLINE_H_
 
@@ -7,15 +7,15 @@
 
 namespace canopy::client {
 
-// Returns the instant that is `duration` from now, limited to 292 years from now. It is on the
-// monotonic clock, so that a step of the wall clock neither ends a call nor lets it wait for ever.
+// Returns the time point that is `duration` from now, limited to 292 years from now. The clock is
+// monotonic, so that a step of the wall clock neither ends a call nor makes it wait for good.
 // gRPC's own time type saturates where a std::chrono time point would overflow into the past.
 inline gpr_timespec DeadlineAfter(absl::Duration duration) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_nanos(absl::ToInt64Nanoseconds(duration), GPR_TIMESPAN));
 }
 
-// Returns whether the instant has come.
+// Returns whether the time point has passed.
 inline bool HasPassed(gpr_timespec deadline) {
   return gpr_time_cmp(deadline, gpr_now(deadline.clock_type)) <= 0;
 }

@@ -12,9 +12,9 @@
 namespace canopy::client {
 namespace {
 
-// Which tokens of a path the per-token lists cover (contract.md, Rules).
+// The tokens of a path that the per-token lists cover (contract.md, Rules).
 struct TokenRange {
-  uint64_t first_scored = 0;  // Index of the first token that has a distribution.
+  uint64_t first_scored = 0;  // index of the first token with a distribution
   uint64_t num_scored = 0;
   uint64_t num_values = 0;
 };
@@ -48,7 +48,7 @@ absl::Status CheckTopLogprobs(const v1::CandidateResult& result, uint32_t most, 
   return status;
 }
 
-// Integers count from 1.
+// Integers count from 1, so 0 is wrong.
 absl::Status CheckNumbers(const v1::CandidateResult& result, const Field& list) {
   if (IsFloat(list)) {
     return CheckFinite("", FloatsOf(result, list));
@@ -61,7 +61,7 @@ absl::Status CheckNumbers(const v1::CandidateResult& result, const Field& list) 
   return absl::OkStatus();
 }
 
-// A list that must be `expected` long when it was asked for, and of valid numbers either way.
+// Checks that a list has `expected` elements if it was requested, and that its numbers are valid.
 absl::Status CheckList(const v1::CandidateResult& result, const Field& list, bool asked,
                        uint64_t expected) {
   const uint64_t size = SizeOf(result, list);
@@ -118,7 +118,7 @@ absl::Status CheckNames(const v1::CandidateResult& result) {
   return absl::OkStatus();
 }
 
-// The outputs that `result` must have.
+// Returns the outputs that `result` must contain.
 v1::Outputs WithoutUnscored(v1::Outputs outputs, const v1::CandidateResult& result) {
   for (const Field* output : OutputFields()) {
     if (Lacks(result, output->name())) {

@@ -1,4 +1,4 @@
-// Checks what the server computed for one candidate; see answer_check.h.
+// Checks the outputs of one candidate; see answer_check.h.
 #ifndef CLIENT_CANDIDATE_CHECK_H_
 #define CLIENT_CANDIDATE_CHECK_H_
 
@@ -9,12 +9,12 @@
 
 namespace canopy::client {
 
-// DATA_LOSS with the place inside the candidate when `result` does not answer `candidate` of
+// Returns DATA_LOSS with the place in the candidate if `result` does not answer `candidate` of
 // `question` under `outputs`.
 absl::Status CheckCandidate(const v1::Question& question, const v1::Candidate& candidate,
                             const v1::Outputs& outputs, const v1::CandidateResult& result);
 
-// DATA_LOSS when one of `values` is not finite.
+// Returns DATA_LOSS if one of `values` is not finite.
 absl::Status CheckFinite(absl::string_view place, absl::Span<const float> values);
 
 }  // namespace canopy::client

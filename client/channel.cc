@@ -15,21 +15,22 @@
 namespace canopy::client {
 namespace {
 
-// gRPC counts the call's metadata against the retry buffer too.
+// gRPC also counts the call's metadata against the retry buffer.
 constexpr int kRetryBufferHeadroomBytes = 64 << 10;
-// A refusal lists up to 16 violations in its trailers: more than gRPC's 8 KiB when ids are long.
+// A refusal lists up to 16 violations in its trailers, which exceeds gRPC's 8 KiB if ids are long.
 constexpr int kMaxMetadataBytes = 64 << 10;
 // A dead peer is noticed within keepalive time + timeout while a call waits. gRPC sends at most two
-// pings without data, so that servers with default ping limits do not hang up.
+// pings without data, so that servers with default ping limits do not close the connection.
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
-// How long connecting may take, the first answer of a busy server included.
+// The time for connecting, including the first answer of a busy server.
 constexpr int kConnectTimeoutMs = 10'000;
-// gRPC waits 1 s before it connects again, longer than the first retries take together.
+// By default gRPC reconnects after 1 s, which is longer than the first retries take together.
 constexpr int kReconnectBackoffMs = 100;
 constexpr int kMaxReconnectBackoffMs = 5'000;
 
-// gRPC counts backoffs in whole milliseconds, and opens no channel with one of 0 or of centuries.
+// gRPC counts backoffs in whole milliseconds, and opens no channel with a backoff of 0 or of
+// centuries.
 constexpr absl::Duration kShortestBackoff = absl::Milliseconds(1);
 constexpr absl::Duration kLongestBackoff = absl::Hours(24);
 
@@ -45,8 +46,8 @@ std::string RetryPolicy(const ClientOptions& options) {
                          BackoffSeconds(options.max_backoff));
 }
 
-// The throttle ends retries while more than half of the last calls failed: no retry storm against
-// a server that is down.
+// The throttle stops retries while more than half of the recent calls failed, so that retries do
+// not overload a server that is down.
 std::string ServiceConfigJson(const ClientOptions& options) {
   const std::string retry_policy = options.max_attempts == 1 ? "" : ", " + RetryPolicy(options);
   return absl::StrFormat(R"({
@@ -56,10 +57,10 @@ std::string ServiceConfigJson(const ClientOptions& options) {
                          retry_policy);
 }
 
-// Has the channel connect to `route`'s proxy and ask it for a tunnel to the server. gRPC's own way
-// to a proxy is off, since it would look at the environment again, by other rules.
+// Makes the channel connect to the proxy of `route` and request a tunnel to the server. gRPC's own
+// proxy support is disabled, because it would read the environment again, by different rules.
 std::string ConnectThrough(const ProxyRoute& route, grpc::ChannelArguments* arguments) {
-  // Names of gRPC's that its headers do not have.
+  // Names of gRPC arguments that are missing from its headers.
   arguments->SetString("grpc.http_connect_server", route.server);
   if (!route.credentials.empty()) {
     arguments->SetString(
@@ -84,7 +85,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // Despite its name it bounds an attempt, not the pause before it.
+  // Despite its name, this argument bounds the time of an attempt, not the pause before it.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);

@@ -1,4 +1,4 @@
-// Opens the gRPC channel of a client: balancing, retries, keepalive and message limits.
+// Opens the gRPC channel of a client, with its balancing, retries, keepalive and message limits.
 #ifndef CLIENT_CHANNEL_H_
 #define CLIENT_CHANNEL_H_
 
@@ -9,8 +9,8 @@
 
 namespace canopy::client {
 
-// A channel to options.target that connects with the first call. `options` must be
-// valid.
+// Returns a channel to options.target that connects with the first call. Precondition: `options`
+// are valid.
 std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 
 }  // namespace canopy::client

@@ -17,7 +17,7 @@
 namespace canopy::client {
 namespace {
 
-// Enough that gRPC takes it as metadata; what it means is for those who read it.
+// Checks only that gRPC accepts the text as metadata. The readers of the header interpret it.
 bool IsTraceparent(absl::string_view text) {
   constexpr size_t kSize = 55;
   return text.size() == kSize && absl::c_all_of(text, [](char c) {
@@ -163,8 +163,9 @@ absl::StatusOr<v1::Model> Client::LoadWeights(const v1::LoadWeightsRequest& requ
 }
 
 absl::StatusOr<Health> Client::Check(const std::string& service) {
-  // HealthCheckRequest{string service = 1} and HealthCheckResponse{enum status = 1} have the bytes
-  // of these two well-known messages, and gRPC's packages ship no code for its own.
+  // HealthCheckRequest{string service = 1} and HealthCheckResponse{enum status = 1} have the same
+  // bytes as these two well-known messages, and gRPC's packages contain no generated code for the
+  // originals.
   using Stub =
       grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value>;
   google::protobuf::StringValue request;

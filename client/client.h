@@ -1,17 +1,21 @@
-// Canopy's C++ client: blocking calls with a deadline, retries, and answers that have been checked
+// Canopy's C++ client: blocking calls with a deadline and retries, whose answers are checked
 // against the request.
 //
 // gRPC retries a call on UNAVAILABLE and RESOURCE_EXHAUSTED with exponential backoff, within its
-// deadline; a server that sends grpc-retry-pushback-ms sets the delay itself or, with -1, ends the
-// retries. Calls are pure, so repeating one is safe.
+// deadline. A server that sends grpc-retry-pushback-ms sets the delay itself or, with -1, ends the
+// retries. Calls have no side effects, so repeating them is safe.
 //
 // Tokens in TokenIds.raw64 are sent as raw (client/token_forms.h), which every server reads.
 //
-// Errors: RESOURCE_EXHAUSTED for a request over max_request_bytes, INVALID_ARGUMENT for a
-// traceparent that is none and for raw64 that cannot be narrowed (nothing is sent); DATA_LOSS for
-// an answer that does not fit the request; otherwise the server's code with its details
-// (client/error_details.h), UNAVAILABLE when there is no server, DEADLINE_EXCEEDED. Where the call
-// went through a proxy (client/proxy.h), the texts of the last two name it.
+// Errors
+//   RESOURCE_EXHAUSTED  the request exceeds max_request_bytes; nothing is sent
+//   INVALID_ARGUMENT    traceparent is malformed, or raw64 cannot be narrowed; nothing is sent
+//   DATA_LOSS           the answer does not fit the request
+//   UNAVAILABLE         the server cannot be reached
+//   DEADLINE_EXCEEDED   there was no answer in time
+//
+// Other errors are those of the server, with their details (client/error_details.h). If the call
+// went through a proxy (client/proxy.h), the texts of UNAVAILABLE and DEADLINE_EXCEEDED name it.
 #ifndef CLIENT_CLIENT_H_
 #define CLIENT_CLIENT_H_
 
@@ -31,29 +35,30 @@
 
 namespace canopy::client {
 
-// As grpc.health.v1.HealthCheckResponse.ServingStatus.
+// The values are those of grpc.health.v1.HealthCheckResponse.ServingStatus.
 enum class Health { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };
 
-// What one call sends beside its request.
+// Additional data that one call sends with its request.
 struct CallOptions {
-  // W3C Trace Context's header of the caller's span, as "00-TRACE-PARENT-FLAGS" in lower-case hex;
-  // '' = none. The server writes it to its log.
+  // The W3C Trace Context header of the caller's span, as "00-TRACE-PARENT-FLAGS" in lower-case
+  // hex; '' = none. The server writes it to its log.
   std::string traceparent;
 };
 
-// Thread-safe: one client, and so one connection to each server, for all threads.
+// Thread-safe. All threads can share one client, and so one connection to each server.
 class Client {
  public:
   using Options = ClientOptions;
 
-  // INVALID_ARGUMENT for wrong options. Does not connect: the first call does.
+  // Creates a client. Returns INVALID_ARGUMENT for wrong options. The first call connects.
   static absl::StatusOr<std::unique_ptr<Client>> Create(const Options& options);
 
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request,
                                           const CallOptions& options = {});
 
-  // Many requests in flight on one call (client/score_stream.h). It may outlive the client.
-  // INVALID_ARGUMENT for wrong options; what GetModel returns where it is asked.
+  // Opens a call with many requests in flight (client/score_stream.h). The stream may outlive the
+  // client. Returns INVALID_ARGUMENT for wrong options, and the errors of GetModel if it has to be
+  // called.
   absl::StatusOr<std::unique_ptr<ScoreStream>> OpenStream(const ScoreStreamOptions& options = {},
                                                           const CallOptions& call = {});
 
@@ -62,19 +67,21 @@ class Client {
   absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);
   absl::StatusOr<v1::ListModelsResponse> ListModels();
 
-  // Has the server load weights and serve them: of a client whose target is the server's
-  // --admin_listen. Give it a deadline as long as loading takes. The answer describes the model as
-  // it serves from now on; an error other than UNAVAILABLE and DEADLINE_EXCEEDED means that the old
-  // weights go on.
+  // Makes the server load weights and serve them. The target of the client must be the server's
+  // --admin_listen, and its deadline must be as long as loading takes. Returns the model as it
+  // serves from now on. After an error other than UNAVAILABLE and DEADLINE_EXCEEDED, the old
+  // weights keep serving.
   absl::StatusOr<v1::Model> LoadWeights(const v1::LoadWeightsRequest& request);
 
-  // Health of `service`: '' = the server lives, 'canopy.v1.Scorer' = it is ready to score.
+  // Returns the health of `service`: '' = the server is alive, 'canopy.v1.Scorer' = it is ready to
+  // score.
   absl::StatusOr<Health> Check(const std::string& service);
 
-  // The proxy that calls go through; absent = none.
+  // Returns the proxy that calls go through; absent = none.
   const absl::optional<ProxyRoute>& proxy() const { return proxy_; }
 
-  // Whether a connection stands now: tells a slow server from one that was never reached.
+  // Returns whether there is a connection now, which distinguishes a slow server from one that was
+  // never reached.
   bool Connected();
 
  private:

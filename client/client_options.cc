@@ -20,11 +20,11 @@ absl::Status Wrong(absl::string_view target, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat("target '", target, "' ", problem));
 }
 
-// gRPC would take a missing port for 443, and then find nobody. `address` is HOST:PORT, part of
-// `target`.
+// Checks that `address`, the HOST:PORT in `target`, has a port. gRPC would replace a missing port
+// by 443, where no server listens.
 absl::Status CheckAddress(absl::string_view target, absl::string_view address) {
   const size_t colon = address.rfind(':');
-  // Colons further left belong to an IPv6 address, which stands in brackets.
+  // Earlier colons belong to an IPv6 address in brackets.
   if (colon == absl::string_view::npos ||
       (address.find(':') != colon && address[colon - 1] != ']')) {
     return Wrong(target, "has no port from 1 to 65535: give HOST:PORT");
@@ -38,7 +38,7 @@ absl::Status CheckAddress(absl::string_view target, absl::string_view address) {
   return colon == 0 ? Wrong(target, "has no host: give HOST:PORT") : absl::OkStatus();
 }
 
-// gRPC takes a URL for a name to be looked up. Schemes that gRPC knows are left to it.
+// Refuses URLs, which gRPC would look up as names. Schemes that gRPC knows are passed to it.
 absl::Status CheckScheme(absl::string_view target) {
   constexpr absl::string_view kKnown[] = {"dns",  "unix",  "unix-abstract", "ipv4",
                                           "ipv6", "vsock", "xds",           "google-c2p"};

@@ -1,4 +1,5 @@
-// The client against an in-process server: retries, deadlines, sizes, details, wrong answers.
+// Tests the client against an in-process server: retries, deadlines, sizes, details and wrong
+// answers.
 #include "client/client.h"
 
 #include <netinet/in.h>
@@ -43,7 +44,7 @@ TEST(ClientOptionsTest, TargetsHaveAPortOrAnotherScheme) {
 
 using ::testing::HasSubstr;
 
-// SampleRequest with its first prefix, 5 6, as the bytes of an int64 array.
+// Returns SampleRequest with its first prefix, 5 6, as the bytes of an int64 array.
 v1::ScoreRequest SampleRequestOfInt64() {
   v1::ScoreRequest request = SampleRequest();
   v1::TokenIds* prefix = request.mutable_questions(0)->mutable_prefix();
@@ -90,7 +91,7 @@ class ClientTest : public ::testing::Test {
 
   absl::StatusOr<v1::ScoreResponse> Score() { return NewClient()->Score(SampleRequest()); }
 
-  // Outlives the server, whose handlers wait for it.
+  // Must outlive the server, whose handlers wait for it.
   Notification test_is_over_;
   FakeScorer server_;
   Client::Options options_;
@@ -205,7 +206,7 @@ TEST_F(ClientTest, RetriesARequestBeyondGrpcsDefaultRetryBuffer) {
   options_.max_request_bytes = static_cast<int64_t>(request.ByteSizeLong());
   const absl::StatusOr<v1::ScoreResponse> response = NewClient()->Score(request);
   EXPECT_EQ(server_.num_calls(), 2);
-  // The sample answers another request: that it came at all is what counts here.
+  // The sample answers another request. The test only checks that it arrives.
   EXPECT_EQ(response.status().code(), absl::StatusCode::kDataLoss);
 }
 
@@ -280,15 +281,15 @@ TEST_F(ClientTest, UnreachableServerIsUnavailable) {
   EXPECT_FALSE(client->Connected());
 }
 
-// As one that is very busy: gRPC's attempt to connect must not end before the call does.
-TEST_F(ClientTest, WaitsForAServerThatIsSlowToGreet) {
+// The server is very busy: gRPC's attempt to connect must not end before the call does.
+TEST_F(ClientTest, WaitsForAServerThatIsSlowToConnect) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
   ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(listen(listener, 1), 0);  // The kernel accepts; nobody ever says a word.
+  ASSERT_EQ(listen(listener, 1), 0);  // the kernel accepts, but nothing is ever sent
   ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
   options_.target = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   options_.max_attempts = 1;
@@ -369,7 +370,7 @@ TEST_F(ClientTest, ReadsHealthFromGrpcsOwnService) {
   EXPECT_EQ(client->Check("unknown").status().code(), absl::StatusCode::kNotFound);
 }
 
-// std::chrono's clocks end after 292 years.
+// The clocks of std::chrono end after 292 years.
 const absl::Duration kLongDeadlines[] = {absl::Hours(1'752'000), absl::Hours(2'562'047),
                                          absl::Hours(2'562'048), absl::Hours(99'999'999),
                                          absl::Seconds(std::numeric_limits<int64_t>::max())};
@@ -414,7 +415,7 @@ TEST_F(ClientTest, BackoffsFromTheShortestToTheLongestRetry) {
 TEST(ClientOptionsTest, NamesTheWrongOption) {
   struct Case {
     std::string option;
-    void (*spoil)(Client::Options*);
+    void (*corrupt)(Client::Options*);
   };
   for (const Case& each : {
            Case{"target", [](Client::Options* o) { o->target.clear(); }},
@@ -432,14 +433,14 @@ TEST(ClientOptionsTest, NamesTheWrongOption) {
                 [](Client::Options* o) { o->max_backoff = absl::InfiniteDuration(); }},
        }) {
     Client::Options options;
-    each.spoil(&options);
+    each.corrupt(&options);
     const absl::Status status = Client::Create(options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << each.option;
     EXPECT_THAT(std::string(status.message()), HasSubstr(each.option));
   }
 }
 
-// A server that does not know raw64 would ignore the field, and score other paths.
+// A server without raw64 would ignore the field and score other paths.
 TEST_F(ClientTest, SendsInt64TokensAsInt32WhichEveryServerReads) {
   std::string sent;
   std::string sent_raw64;

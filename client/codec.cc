@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxKeyBytes = 40;  // of a key in an error
+constexpr size_t kMaxKeyBytes = 40;  // of a key in an error text
 
 absl::Status Refuse(absl::string_view place, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(place, ": ", problem));
@@ -42,8 +42,8 @@ absl::Status ReadString(const Json& object, const char* key, std::string* text) 
   return absl::OkStatus();
 }
 
-// Keys beside `known` are comments when they are among kComments, and slips otherwise: a misspelt
-// "prefix" would score something else without a word.
+// Refuses keys that are neither in `known` nor comments: a misspelt "prefix" would silently score
+// something else.
 absl::Status RefuseUnknownKeys(const Json& object, std::initializer_list<absl::string_view> known) {
   static constexpr absl::string_view kComments[] = {"prompt", "text", "answer", "comment"};
   const auto is_in = [](const auto& names, absl::string_view key) {
@@ -70,13 +70,13 @@ absl::Status ReadTokens(const Json& object, const char* key, v1::TokenIds* token
   tokens->mutable_ids()->Reserve(static_cast<int>(found->size()));
   for (size_t i = 0; i < found->size(); ++i) {
     const Json& token = (*found)[i];
-    // The parser takes -0 for a signed integer.
+    // The parser reads -0 as a signed integer.
     const bool is_zero = token.is_number_integer() && token.get<int64_t>() == 0;
     if (!is_zero && (!token.is_number_unsigned() ||
                      token.get<uint64_t>() > std::numeric_limits<uint32_t>::max())) {
       return Refuse(absl::StrCat(key, "[", i, "]"),
                     absl::StrCat(token.is_number() ? token.dump() : token.type_name(),
-                                 " is no token id (an integer from 0 to 4294967295)"));
+                                 " is not a token id (an integer from 0 to 4294967295)"));
     }
     tokens->add_ids(token.get<uint32_t>());
   }

@@ -1,10 +1,12 @@
-// Reads questions from JSON lines: one question a line, blank lines skipped, as
+// Reads questions from JSON lines. Each line is one question, and blank lines are skipped:
+//
 //   {"id": "q1", "kind": "choice", "prefix": [1, 2], "candidates": [{"id": "a", "tokens": [3]}]}
-// `id` defaults to "", `kind` (plain, boolean, choice, score) to plain, `prefix` to an empty list;
-// `tokens` is needed, and may be []. The keys "prompt", "text", "answer" and "comment" are
-// comments; any other is refused, since a misspelt one would score something else without a word,
-// and so is a key that stands twice. json_lines.h says what counts as JSON. What is understood but
-// wrong is refused here; counts, limits and the vocabulary are the server's to check.
+//
+// `id` defaults to "", `kind` (plain, boolean, choice, score) to plain, and `prefix` to an empty
+// list. `tokens` is required and may be []. The keys "prompt", "text", "answer" and "comment" are
+// comments. Any other key is refused, because a misspelt key would silently score something else;
+// so is a duplicate key. json_lines.h describes the accepted JSON. The server checks counts, limits
+// and the vocabulary.
 #ifndef CLIENT_CODEC_H_
 #define CLIENT_CODEC_H_
 
@@ -19,13 +21,15 @@
 
 namespace canopy::client {
 
-// Reads one line. INVALID_ARGUMENT with the place, as `candidates[1].tokens[4]: -7 is no token id`.
+// Parses one line. Returns INVALID_ARGUMENT with the place, such as `candidates[1].tokens[4]: -7 is
+// no token id`.
 absl::StatusOr<v1::Question> ParseQuestion(absl::string_view line);
 
-// Reads a question from JSON that was parsed already.
+// Reads a question from parsed JSON.
 absl::StatusOr<v1::Question> ReadQuestion(const nlohmann::json& document);
 
-// Appends all questions of `input` to `request`. INVALID_ARGUMENT as above behind `line 3: `.
+// Appends all questions of `input` to `request`. Errors are those of ParseQuestion after `line 3:
+// `.
 absl::Status ReadQuestions(std::istream& input, v1::ScoreRequest* request);
 
 }  // namespace canopy::client

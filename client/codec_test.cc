@@ -48,7 +48,7 @@ TEST(ParseQuestionTest, ASlipIsNotAComment) {
   const auto message = [](const char* line) {
     return std::string(ParseQuestion(line).status().message());
   };
-  // Both would otherwise score another path than was meant.
+  // Either mistake would silently score another path.
   EXPECT_THAT(message(R"({"prefx": [1], "candidates": [{"tokens": [2]}]})"),
               ::testing::StartsWith("prefx: unknown key; known are id, kind, prefix, candidates"));
   EXPECT_THAT(message(R"({"prefix": [1], "candidates": [{"token": [2]}]})"),
@@ -70,13 +70,13 @@ struct WrongLine {
 
 class WrongLineTest : public ::testing::TestWithParam<WrongLine> {};
 
-TEST_P(WrongLineTest, IsRefusedWithItsPlace) {
+TEST_P(WrongLineTest, AWrongLineIsRefusedWithItsPlace) {
   const absl::Status status = ParseQuestion(GetParam().line).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), GetParam().message);
 }
 
-constexpr char kNoToken[] = " is no token id (an integer from 0 to 4294967295)";
+constexpr char kNoToken[] = " is not a token id (an integer from 0 to 4294967295)";
 
 INSTANTIATE_TEST_SUITE_P(
     All, WrongLineTest,
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongLine{R"({"candidates": [{"tokens": "12"}]})",
                   "candidates[0].tokens: must be a list of token ids, not string"}));
 
-// Also in a comment: what walks such a value recursively would overflow the stack.
+// Comments are checked too, because a recursive parser would overflow the stack.
 TEST(ParseQuestionTest, RefusesDeepNesting) {
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   for (const std::string& line : {deep, R"({"prompt": )" + deep + R"(, "candidates": []})"}) {

@@ -9,7 +9,7 @@
 namespace canopy::client {
 namespace {
 
-// Returns true if `text` has one of `parts` in it.
+// Returns whether `text` contains one of `parts`.
 bool HasAny(absl::string_view text, std::initializer_list<absl::string_view> parts) {
   for (const absl::string_view part : parts) {
     if (absl::StrContains(text, part)) {

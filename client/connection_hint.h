@@ -1,4 +1,5 @@
-// What a call that reached no Canopy server most likely met, and what to do about it.
+// Explains the most likely reason why a call did not reach a Canopy server, and what to do about
+// it.
 #ifndef CLIENT_CONNECTION_HINT_H_
 #define CLIENT_CONNECTION_HINT_H_
 
@@ -9,9 +10,9 @@
 
 namespace canopy::client {
 
-// Returns one sentence without a full stop for an error of a call to `target`, as gRPC words it: a
-// port that speaks HTTP/1, TLS on one side only, a server without the service that was called. ''
-// when nothing better is known than that the server may not run.
+// Returns one sentence without a full stop for an error of a call to `target`, recognised by gRPC's
+// text: a port that speaks HTTP/1, TLS on one side only, or a server without the called service.
+// Returns '' if the server may simply not be running.
 std::string ConnectionHint(const absl::Status& status, absl::string_view target);
 
 }  // namespace canopy::client

@@ -7,7 +7,7 @@
 namespace canopy::client {
 namespace {
 
-// What the hint says that listens at the target; the texts are gRPC's.
+// Returns the hint for an error text of gRPC.
 std::string HintFor(const std::string& text) {
   return ConnectionHint(absl::UnavailableError(text), "h:1");
 }
@@ -16,7 +16,7 @@ bool Mentions(const std::string& hint, const std::string& part) {
   return hint.find(part) != std::string::npos;
 }
 
-TEST(ConnectionHintTest, TellsAnHttpPortFromTlsOnOneSide) {
+TEST(ConnectionHintTest, DistinguishesAnHttpPortFromTlsOnOneSide) {
   const std::string failing = "connections to all backends failing; last error: ";
   EXPECT_TRUE(Mentions(HintFor(failing + "UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing HTTP/2"),
                        "what listens at h:1 speaks HTTP/1"));
@@ -31,7 +31,7 @@ TEST(ConnectionHintTest, TellsAnHttpPortFromTlsOnOneSide) {
                        "closed the connection, as a port that wants TLS does"));
 }
 
-TEST(ConnectionHintTest, SaysNothingOfOtherErrors) {
+TEST(ConnectionHintTest, OtherErrorsHaveNoHint) {
   EXPECT_EQ(HintFor("failed to connect to all addresses: Connection refused"), "");
   EXPECT_EQ(HintFor("draining"), "");
   EXPECT_EQ(ConnectionHint(absl::InvalidArgumentError("Socket closed"), "h:1"), "");

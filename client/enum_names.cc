@@ -10,7 +10,8 @@
 namespace canopy::client {
 namespace {
 
-// No value of the contract has an underscore of its own: BACKEND_DENSE, QUESTION_KIND_SCORE.
+// The names of the contract's values contain no further underscore: BACKEND_DENSE,
+// QUESTION_KIND_SCORE.
 std::string ShortName(const google::protobuf::EnumValueDescriptor& value) {
   return absl::AsciiStrToLower(value.name().substr(value.name().rfind('_') + 1));
 }

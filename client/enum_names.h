@@ -1,5 +1,5 @@
-// Short names of the contract's enum values (`segmented` for BACKEND_SEGMENTED), as they stand in
-// flags, JSON and tables.
+// Short names of the contract's enum values (`segmented` for BACKEND_SEGMENTED), for flags, JSON
+// and tables.
 #ifndef CLIENT_ENUM_NAMES_H_
 #define CLIENT_ENUM_NAMES_H_
 
@@ -12,14 +12,15 @@
 
 namespace canopy::client {
 
-// The short name of value `number`; the number itself when a newer server sends an unknown one.
+// Returns the short name of the value `number`; the number itself if the value is unknown, as from
+// a newer server.
 std::string EnumName(const google::protobuf::EnumDescriptor& descriptor, int number);
 
-// The number of the value with this short name; INVALID_ARGUMENT listing the names otherwise.
+// Returns the number of the value with this short name, or INVALID_ARGUMENT with all names.
 absl::StatusOr<int> EnumNumber(const google::protobuf::EnumDescriptor& descriptor,
                                absl::string_view name);
 
-// All short names, as `auto|dense|segmented`.
+// Returns all short names, such as `auto|dense|segmented`.
 std::string EnumChoices(const google::protobuf::EnumDescriptor& descriptor);
 
 template <typename Enum>

@@ -1,6 +1,6 @@
-// Turns the status of a gRPC call into an absl::Status without losing its google.rpc details.
-// Called by the client after every call; callers read the structured form with GetErrorDetails.
-// Text in here comes from the server: escape it before it goes to a terminal or a log.
+// Converts the status of a gRPC call to an absl::Status without losing its google.rpc details. The
+// client does so after every call; callers read the details with GetErrorDetails. The texts come
+// from the server: escape them before writing them to a terminal or a log.
 #ifndef CLIENT_ERROR_DETAILS_H_
 #define CLIENT_ERROR_DETAILS_H_
 
@@ -15,34 +15,35 @@
 
 namespace canopy::client {
 
-// One thing that is wrong with a request.
+// One field of a request that is wrong.
 struct FieldViolation {
-  std::string field;        // As `questions[3].candidates[7].tokens`.
-  std::string description;  // As `2100 tokens exceed max_path_tokens 2048`.
+  std::string field;        // such as `questions[3].candidates[7].tokens`
+  std::string description;  // such as `2100 tokens exceed max_path_tokens 2048`
 };
 
-// What a refusal carries beside its code. Absent details leave their members empty.
+// The details of a refusal. Members are empty if their detail is absent.
 struct ErrorDetails {
-  std::string server_message;                  // The server's own text, without the violations.
+  std::string server_message;                  // the text of the server, without the violations
   std::vector<FieldViolation> violations;      // google.rpc.BadRequest, in request order.
-  absl::optional<absl::Duration> retry_after;  // google.rpc.RetryInfo; absent = do not retry.
+  absl::optional<absl::Duration> retry_after;  // google.rpc.RetryInfo; absent = do not retry
   std::string reason;                          // google.rpc.ErrorInfo.
   std::string domain;                          // google.rpc.ErrorInfo.
-  std::string resource_type;                   // google.rpc.ResourceInfo, as `model`.
+  std::string resource_type;                   // google.rpc.ResourceInfo, such as `model`
   std::string resource_name;                   // google.rpc.ResourceInfo.
 };
 
-// The status with the same code (UNKNOWN for a code that gRPC does not define), a one-line message
-// that names every field violation, and the details attached. OK gives OK.
+// Returns a status with the same code (UNKNOWN for a code that gRPC does not define), a one-line
+// message that names every field violation, and the details. OK stays OK.
 absl::Status ToAbslStatus(const grpc::Status& status);
 
-// Likewise for the error of one request of a stream. UNKNOWN for code 0: an error is never OK.
+// The same for the error of one request of a stream. Code 0 becomes UNKNOWN, because an error is
+// never OK.
 absl::Status ToAbslStatus(const google::rpc::Status& error);
 
-// The details that ToAbslStatus attached; empty when there were none or they did not parse.
+// Returns the details that ToAbslStatus attached; empty if there were none or they did not parse.
 ErrorDetails GetErrorDetails(const absl::Status& status);
 
-// True when `message` already says what `violation` says.
+// Returns whether `message` already contains the text of `violation`.
 bool Mentions(const std::string& message, const FieldViolation& violation);
 
 }  // namespace canopy::client

@@ -19,11 +19,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxKeyBytes = 40;  // of a key in an error
+constexpr size_t kMaxKeyBytes = 40;  // of a key in an error text
 constexpr absl::string_view kUtf8Mark = "\xef\xbb\xbf";
 constexpr absl::string_view kUtf16Marks[] = {"\xff\xfe", "\xfe\xff"};
 
-// Builds the document from the parser's events. An event that returns false stops the parser.
+// Builds the document from the parser's events. An event handler that returns false stops the
+// parser.
 class StrictBuilder : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return Add(nullptr) != nullptr; }
@@ -72,7 +73,7 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  // The container that is open, as `candidates[1].tokens`; '' for the document itself.
+  // Returns the open container, such as `candidates[1].tokens`; '' for the document itself.
   std::string Place() const {
     std::string place;
     for (size_t i = 0; i + 1 < open_.size(); ++i) {
@@ -86,8 +87,8 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
     return place;
   }
 
-  // Stores `value` at the current place. Addresses of open containers stay valid, since nothing is
-  // added to a container while one of its members is open.
+  // Stores `value` at the current place. Addresses of open containers stay valid, because nothing
+  // is added to a container while one of its members is open.
   Json* Add(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
@@ -118,18 +119,18 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 
   Json root_;
   std::vector<Json*> open_;
-  std::vector<std::string> keys_;  // [open], the key whose value is being read
+  std::vector<std::string> keys_;  // for each open object, the key whose value is being read
   std::string problem_;
 };
 
-// Explains text that is JSON, or would be, but not one document a line; '' for other text.
+// Explains JSON that is not one document per line; '' for other text.
 std::string LayoutHint(absl::string_view first_line) {
   const absl::string_view text = absl::StripAsciiWhitespace(first_line);
   if (absl::StartsWith(text, "[")) {
     return "a JSON list where lines are wanted: write one object a line, without the brackets and "
            "the commas between objects (`jq -c '.[]' FILE` does that)";
   }
-  // Only an object that is laid out over several lines begins like this.
+  // Only an object that is spread over several lines begins like this.
   if (text == "{" || (absl::StartsWith(text, "{") && absl::EndsWith(text, ","))) {
     return "the object goes on in the next line: write one object a line (`jq -c . FILE` does "
            "that)";
@@ -144,7 +145,7 @@ absl::Status AtLine(int64_t number, absl::string_view problem) {
 }  // namespace
 
 absl::StatusOr<Json> ParseStrictJson(absl::string_view text) {
-  // The parser would skip a byte order mark, and take a NUL byte for the end.
+  // The parser would skip a byte order mark, and treat a NUL byte as the end.
   if (absl::StartsWith(text, kUtf8Mark)) {
     return absl::InvalidArgumentError("column 1: a byte order mark stands only at a file's start");
   }
@@ -152,7 +153,7 @@ absl::StatusOr<Json> ParseStrictJson(absl::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat("column ", nul + 1, ": not JSON"));
   }
   StrictBuilder builder;
-  // The builder keeps the error.
+  // The result is ignored, because the builder keeps the error.
   static_cast<void>(Json::sax_parse(text.begin(), text.end(), &builder));
   return std::move(builder).Finish();
 }
@@ -173,7 +174,7 @@ absl::Status ReadJsonLines(std::istream& input,
       continue;
     }
     const absl::StatusOr<Json> document = ParseStrictJson(text);
-    // A list is whole on one line, or begins there.
+    // A list is complete on this line, or begins here.
     const std::string hint =
         is_first && (!document.ok() || document->is_array()) ? LayoutHint(text) : "";
     is_first = false;

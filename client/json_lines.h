@@ -1,5 +1,5 @@
-// Reads JSON lines strictly: what a lenient parser would drop or repair in silence is refused, with
-// the line and what to do about it.
+// Reads JSON lines strictly. Text that a lenient parser would silently drop or repair is refused,
+// with the line and advice.
 #ifndef CLIENT_JSON_LINES_H_
 #define CLIENT_JSON_LINES_H_
 
@@ -13,20 +13,20 @@
 
 namespace canopy::client {
 
-// The most objects and lists that may be open at once in one line.
+// The most objects and lists that may be nested in one line.
 inline constexpr int kMaxJsonDepth = 64;
 
-// Parses one JSON document (RFC 8259). INVALID_ARGUMENT, with the place, for text that is not JSON,
-// also for what stands behind the document, NaN and infinity; for bytes that are not UTF-8 or are a
-// byte order mark; for a key that an object has twice; for numbers beyond a double's range; and for
-// nesting deeper than kMaxJsonDepth.
+// Parses one JSON document (RFC 8259). Returns INVALID_ARGUMENT, with the place, for text that is
+// not JSON, including text after the document, NaN and infinity; for bytes that are not UTF-8, and
+// for a byte order mark; for an object with a duplicate key; for numbers beyond the range of a
+// double; and for nesting deeper than kMaxJsonDepth.
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text);
 
 // Calls `read` with the document of each line until it returns an error. Blank lines are skipped, a
-// line may end in CR LF, and the first one may start with a byte order mark, as Windows' editors
-// write it. Errors are INVALID_ARGUMENT and start with `line 3: `; one for a file that is a JSON
-// list, or one document over several lines, says how to turn it into lines. DATA_LOSS if reading
-// fails.
+// line may end in CR LF, and the first line may start with a byte order mark, as editors on Windows
+// write it. Errors are INVALID_ARGUMENT and start with `line 3: `. The error for a file that is a
+// JSON list, or one document over several lines, explains how to convert it. Returns DATA_LOSS if
+// reading fails.
 absl::Status ReadJsonLines(std::istream& input,
                            absl::FunctionRef<absl::Status(const nlohmann::json& document)> read);
 

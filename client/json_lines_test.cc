@@ -40,7 +40,7 @@ TEST(ParseStrictJsonTest, AKeyGivenTwiceIsRefusedWithItsPlace) {
             "a.b: the key \"c\" is given twice: leave one");
   EXPECT_EQ(ProblemOf(R"([[], [{"\u0061": 1, "a": 2}]])"),
             "[1][0]: the key \"a\" is given twice: leave one");
-  // The same key in different objects is no repetition.
+  // The same key in different objects is not a duplicate.
   EXPECT_EQ(ProblemOf(R"({"a": {"a": {"a": 1}}, "b": [{"a": 1}, {"a": 2}]})"), "");
 }
 
@@ -106,7 +106,7 @@ TEST(ReadJsonLinesTest, NamesTheLineOfWhatIsWrong) {
             "line 1: the file is UTF-16: save it as UTF-8");
 }
 
-TEST(ReadJsonLinesTest, SaysHowToTurnOtherLayoutsIntoLines) {
+TEST(ReadJsonLinesTest, OtherLayoutsAreExplained) {
   for (const char* text :
        {"[{\"a\":1},{\"a\":2}]", "[\n{\"a\":1},\n{\"a\":2}\n]", "\n  [{\"a\":1},\n", "[]"}) {
     const Lines lines = Read(text);

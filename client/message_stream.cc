@@ -24,7 +24,8 @@ std::shared_ptr<MessageStream> MessageStream::Open(const std::shared_ptr<grpc::C
   stream->self_ = stream;
   grpc::GenericStub(channel).PrepareBidiStreamingCall(stream->context_.get(), method, {},
                                                       stream.get());
-  // For writes, which do not come from gRPC's threads: until reading ends.
+  // The hold is for writes, which do not come from gRPC's threads. It is released when reading
+  // ends.
   stream->AddHold();
   HandOver(stream.get());
   stream->StartRead(&stream->read_buffer_);
@@ -48,7 +49,7 @@ void MessageStream::WritesDone() {
 
 void MessageStream::Cancel() { context_->TryCancel(); }
 
-// gRPC answers on other threads, and so only once the lock is free.
+// gRPC calls back on other threads, so these callbacks run after the lock is released.
 void MessageStream::Proceed() {
   if (closed_ || writing_) {
     return;

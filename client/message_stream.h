@@ -1,5 +1,5 @@
-// One bidirectional gRPC call in bytes: many threads write, what comes back arrives one at a time.
-// Knows nothing of what the messages say; client/score_stream.h does.
+// One bidirectional gRPC call in bytes. Many threads may write; received messages arrive one at a
+// time. client/score_stream.h interprets the messages.
 #ifndef CLIENT_MESSAGE_STREAM_H_
 #define CLIENT_MESSAGE_STREAM_H_
 
@@ -18,30 +18,30 @@
 
 namespace canopy::client {
 
-// Thread-safe. Lives until the call has ended, also when nobody holds it any more.
+// Thread-safe. Lives until the call has ended, even if nobody holds it any more.
 class MessageStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // Called on gRPC's threads, one at a time, without locks; they must not wait for this stream.
+  // Called on gRPC's threads, one at a time and without locks. They must not wait for this stream.
   struct Events {
     std::function<void(grpc::ByteBuffer* message)> on_message;
-    std::function<void(const grpc::Status& status)> on_end;  // once, the last of these
-    // May be null. On whichever thread drops the stream last, when nothing of it is left: its hold
-    // of the channel and the functions above are gone.
+    std::function<void(const grpc::Status& status)> on_end;  // called once, after all others
+    // Called on the thread that drops the stream last, after the stream has released the channel
+    // and the functions above. May be null.
     std::function<void()> on_gone = nullptr;
   };
 
-  // Starts `method`, as `/package.Service/Method`. `context` holds deadline and metadata.
+  // Starts `method`, such as `/package.Service/Method`. `context` contains deadline and metadata.
   static std::shared_ptr<MessageStream> Open(const std::shared_ptr<grpc::Channel>& channel,
                                              const std::string& method,
                                              std::unique_ptr<grpc::ClientContext> context,
                                              Events events);
 
-  // Sends after all that was written before. Never waits: the caller bounds what is on its way.
-  // Dropped once the stream is over; on_end tells.
+  // Sends `message` after all earlier ones. Never blocks: the caller bounds the number of unsent
+  // messages. The message is dropped if the stream has ended, which on_end reports.
   void Write(const grpc::ByteBuffer& message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Nothing more will be written. The server then ends the stream.
+  // Tells the server that there are no further messages. The server then ends the stream.
   void WritesDone() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends it now, with CANCELLED unless the server's status is here already.
+  // Ends the call now, with CANCELLED unless the server's status has already arrived.
   void Cancel();
 
  private:
@@ -55,15 +55,16 @@ class MessageStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, gr
   void Proceed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::unique_ptr<grpc::ClientContext> context_;
-  Events events_;                 // of gRPC's threads
-  grpc::ByteBuffer read_buffer_;  // likewise
+  Events events_;                 // used by gRPC's threads
+  grpc::ByteBuffer read_buffer_;  // used by gRPC's threads
 
   Mutex mutex_;
-  std::deque<grpc::ByteBuffer> to_write_ ABSL_GUARDED_BY(mutex_);  // the first is gRPC's: writing_
+  // gRPC owns the first one while writing_ is true
+  std::deque<grpc::ByteBuffer> to_write_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // WritesDone was called
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;     // nothing more may be handed to gRPC
-  std::shared_ptr<MessageStream> self_;             // until the call has ended
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;     // nothing more may be passed to gRPC
+  std::shared_ptr<MessageStream> self_;             // set until the call has ended
 };
 
 }  // namespace canopy::client

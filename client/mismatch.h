@@ -1,6 +1,6 @@
-// How the answer checks say what is wrong: a check returns the place relative to what it looks at
-// (`.entropy: 3 instead of 4`), and its caller puts its own place in front, so that nothing is
-// formatted while answers are right.
+// The error texts of answer checks. A check returns the place relative to its own input (`.entropy:
+// 3 instead of 4`), and its caller prepends its own place, so that nothing is formatted while
+// answers are right.
 #ifndef CLIENT_MISMATCH_H_
 #define CLIENT_MISMATCH_H_
 
@@ -23,12 +23,12 @@ inline absl::Status CheckCount(absl::string_view place, uint64_t count, uint64_t
                            : Mismatch(place, ": ", count, " instead of ", expected);
 }
 
-// `status` with `place[index]` in front of its text.
+// Returns `status` with `place[index]` before its text.
 inline absl::Status At(absl::string_view place, int index, const absl::Status& status) {
   return status.ok() ? status : Mismatch(place, "[", index, "]", status.message());
 }
 
-// The first problem of several checks.
+// Returns the first error of several checks.
 inline absl::Status FirstError(std::initializer_list<absl::Status> statuses) {
   for (const absl::Status& status : statuses) {
     if (!status.ok()) {

@@ -10,11 +10,11 @@
 namespace canopy::client {
 namespace {
 
-// Fields of Outputs that say how outputs are computed.
+// The fields of Outputs that describe how outputs are computed.
 constexpr absl::string_view kOptions[] = {"vector_dtype", "normalize", "scope", "temperature"};
 
-// Fields of CandidateResult that have another name than their output, and those whose output has no
-// entry for each token.
+// The fields of CandidateResult whose name differs from that of their output, and the fields whose
+// output does not have one entry per token.
 struct NamedOtherwise {
   absl::string_view field;
   absl::string_view output;
@@ -29,7 +29,7 @@ constexpr NamedOtherwise kNamedOtherwise[] = {
     {"max_logit", "vocab_range", true},
 };
 
-// Lists with an entry for the path's first token, which has no distribution before it.
+// The lists that have an entry for the path's first token, which has no distribution.
 constexpr absl::string_view kFromScope[] = {"values"};
 
 template <typename Names>
@@ -48,7 +48,7 @@ std::vector<const Field*> FindOutputFields() {
   return fields;
 }
 
-// `output` is null for a field that holds no output.
+// `output` is null for a field that does not contain an output.
 ResultField Resolve(const Field& field) {
   absl::string_view output = field.name();
   bool is_per_token = true;
@@ -84,7 +84,7 @@ std::vector<ResultField> FindTokenLists() {
 
 template <typename T>
 absl::Span<const T> NumbersOf(const v1::CandidateResult& result, const Field& list) {
-  // The function that protobuf recommends instead makes a virtual call for each number.
+  // The function that protobuf recommends instead makes a virtual call per number.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   return v1::CandidateResult::GetReflection()->GetRepeatedField<T>(result, &list);

@@ -1,6 +1,6 @@
-// Which fields of the contract hold which output, read from its descriptors: an output that the
-// contract has is checked, printed and compared without a line of its own in the client. Only what
-// does not follow from the names is listed, in output_fields.cc.
+// The fields of the contract that contain outputs, read from its descriptors, so that the client
+// checks, prints and compares every output of the contract without code of its own. Only the
+// exceptions from the naming rules are listed, in output_fields.cc.
 #ifndef CLIENT_OUTPUT_FIELDS_H_
 #define CLIENT_OUTPUT_FIELDS_H_
 
@@ -17,36 +17,37 @@ namespace canopy::client {
 
 using Field = google::protobuf::FieldDescriptor;
 
-// The names of all fields of Outputs, which are the flags of the command line too.
+// Returns the names of all fields of Outputs, which are also names of command-line flags.
 std::vector<absl::string_view> OutputsFieldNames();
 
-// The fields of Outputs that ask for an output, in their order. The others are options.
+// Returns the fields of Outputs that request an output, in order. The other fields are options.
 const std::vector<const Field*>& OutputFields();
 
-// Returns true if `outputs` asks for the output of this field of Outputs.
+// Returns whether `outputs` requests the output of this field of Outputs.
 bool Asks(const v1::Outputs& outputs, const Field& output);
 
 // The token at which a per-token list begins.
 enum class ListStart {
-  kFirstScored,  // at the first token in scope that has a distribution before it
+  kFirstScored,  // at the first token in scope that has a distribution
   kScope,        // at the first token in scope
 };
 
-// A field of CandidateResult that holds an output, or a part of one.
+// A field of CandidateResult that contains an output, or a part of one.
 struct ResultField {
   const Field* field;   // of CandidateResult
   const Field* output;  // of Outputs
-  bool is_per_token;    // the output has an entry for each token
-  ListStart start;      // of a list
+  bool is_per_token;    // the output has one entry per token
+  ListStart start;      // meaningful for lists
 };
 
-// The fields of CandidateResult that hold an output, in their order.
+// Returns the fields of CandidateResult that contain an output, in order.
 const std::vector<ResultField>& ResultFields();
 
-// Those of them that are per-token lists: of floats, of integers that count from 1, or of messages.
+// Returns those of ResultFields that are per-token lists: of floats, of integers that count from 1,
+// or of messages.
 const std::vector<ResultField>& TokenLists();
 
-// Returns true if `result` has the field, or an entry in the list.
+// Returns whether `result` has the field, or at least one entry in the list.
 bool Has(const v1::CandidateResult& result, const Field& field);
 
 // Returns the number of entries of a list of CandidateResult.
@@ -59,7 +60,7 @@ absl::Span<const uint32_t> IntegersOf(const v1::CandidateResult& result, const F
 bool IsFloat(const Field& field);
 bool IsInteger(const Field& field);
 
-// Returns what tables call one entry of a list: `logprob` of token_logprobs, `min logit` of
+// Returns the title of one entry of a list in tables: `logprob` of token_logprobs, `min logit` of
 // min_logit.
 std::string EntryTitle(const Field& list);
 

@@ -1,4 +1,4 @@
-// Whether what the client derives from the contract's descriptors covers the contract.
+// Checks that the data derived from the contract's descriptors covers the contract.
 #include "client/output_fields.h"
 
 #include <map>
@@ -32,7 +32,7 @@ TEST(OutputFieldsTest, OptionsAreNoOutputs) {
   EXPECT_EQ(names.size() + 4, OutputsFieldNames().size());
 }
 
-TEST(OutputFieldsTest, OnlyFlagsAndCountsAskForOutputs) {
+TEST(OutputFieldsTest, OnlyFlagsAndCountsRequestOutputs) {
   for (const Field* output : OutputFields()) {
     EXPECT_TRUE(output->cpp_type() == Field::CPPTYPE_BOOL || IsInteger(*output)) << output->name();
   }

@@ -14,10 +14,10 @@ namespace {
 struct Node {
   uint32_t token = 0;
   std::vector<int> children;
-  std::vector<int> candidates;  // That end here.
+  std::vector<int> candidates;  // the candidates that end here
 };
 
-// Node 0 stands before every path.
+// Inserts all paths. Node 0 is the common root of all paths.
 std::vector<Node> InsertPaths(const v1::Question& question) {
   std::vector<Node> nodes(1);
   absl::flat_hash_map<std::pair<int, uint32_t>, int> children;
@@ -45,7 +45,7 @@ std::vector<Node> InsertPaths(const v1::Question& question) {
 v1::QuestionTree BuildPathTree(const v1::Question& question) {
   struct Start {
     int node;
-    int parent;  // Run that it hangs from.
+    int parent;  // the parent run
     uint64_t depth;
   };
   const std::vector<Node> nodes = InsertPaths(question);

@@ -1,5 +1,5 @@
-// The trie of a question's paths as the client sees it: what Explain would answer, without a
-// server.
+// The trie of a question's paths, computed by the client: the tree that Explain would return,
+// without a server.
 #ifndef CLIENT_PATH_TREE_H_
 #define CLIENT_PATH_TREE_H_
 
@@ -7,8 +7,8 @@
 
 namespace canopy::client {
 
-// Runs of tokens split at branches and endpoints, depth first, children in the order in which the
-// candidates first reach them. Takes time linear in the tokens of the paths.
+// Returns runs of tokens that are split at branches and endpoints, depth first, with children in
+// the order in which the candidates reach them. Linear in the tokens of the paths.
 v1::QuestionTree BuildPathTree(const v1::Question& question);
 
 }  // namespace canopy::client

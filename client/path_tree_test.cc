@@ -13,14 +13,14 @@ namespace {
 
 using ::google::protobuf::util::MessageDifferencer;
 
-TEST(PathTreeTest, IsWhatExplainAnswers) {
+TEST(PathTreeTest, TheTreeEqualsThatOfExplain) {
   for (int i = 0; i < SampleRequest().questions_size(); ++i) {
     EXPECT_TRUE(MessageDifferencer::Equals(BuildPathTree(SampleRequest().questions(i)),
                                            SampleExplanation().questions(i)));
   }
 }
 
-TEST(PathTreeTest, IsMinimal) {
+TEST(PathTreeTest, TheTreeIsMinimal) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     v1::Question question;
@@ -35,7 +35,7 @@ TEST(PathTreeTest, IsMinimal) {
       }
     }
     const v1::QuestionTree tree = BuildPathTree(question);
-    // Spells every path, each candidate once, depth first.
+    // The tree spells every path, with each candidate once, depth first.
     ASSERT_TRUE(CheckTree(question, tree).ok()) << question.DebugString() << tree.DebugString();
     for (int i = 0; i < tree.nodes_size(); ++i) {
       int num_children = 0;
@@ -46,7 +46,7 @@ TEST(PathTreeTest, IsMinimal) {
           EXPECT_NE(tree.nodes(j).tokens(0), tree.nodes(i).tokens(0));
         }
       }
-      // An only child of a node that ends nothing would belong to its run.
+      // An only child of a node without an endpoint would belong to its run.
       EXPECT_TRUE(num_children != 1 || !tree.nodes(i).candidates().empty());
     }
   }

@@ -23,14 +23,13 @@ namespace {
 
 constexpr const char* kProxyVariables[] = {"grpc_proxy", "https_proxy", "http_proxy"};
 constexpr const char* kDirectVariables[] = {"no_grpc_proxy", "no_proxy", "NO_PROXY"};
-constexpr char kDefaultProxyPort[] = "80";  // as gRPC takes it
+constexpr char kDefaultProxyPort[] = "80";  // gRPC's default
 constexpr int kMaxPort = 65'535;
 
-// A host with its port, both as text; the host without brackets, in lower case and without the dot
-// that may end a name.
+// A host and its port as text. The host is in lower case, without brackets and without a final dot.
 struct HostPort {
   std::string host;
-  std::string port;  // empty = none was given
+  std::string port;  // empty = no port was given
 };
 
 HostPort SplitHostPort(absl::string_view text) {
@@ -53,7 +52,7 @@ HostPort SplitHostPort(absl::string_view text) {
   return split;
 }
 
-// An IP address as IPv6 has it: IPv4 addresses are mapped into ::ffff:0:0/96.
+// An IP address in the form of IPv6: IPv4 addresses are mapped to ::ffff:0:0/96.
 using Address = std::array<uint8_t, 16>;
 constexpr int kMappedBits = 96;
 
@@ -78,7 +77,7 @@ bool IsWithin(const Address& address, const Address& range, int bits) {
   return true;
 }
 
-// `ADDRESS/BITS`; false for other text.
+// Returns whether the address is in the range `ADDRESS/BITS`; false for other text.
 bool IsInRange(const Address& address, absl::string_view entry) {
   const std::vector<std::string> parts = absl::StrSplit(entry, '/');
   int bits = 0;
@@ -102,7 +101,7 @@ bool IsThisMachine(const HostPort& server) {
           IsInRange(*address, "0.0.0.0/32") || IsInRange(*address, "::/128"));
 }
 
-// Returns true if an entry of no_proxy covers the server.
+// Returns whether an entry of no_proxy covers the server.
 bool Matches(const HostPort& server, absl::string_view entry) {
   if (entry == "*") {
     return true;
@@ -140,8 +139,8 @@ bool IsUnixTarget(absl::string_view target) {
   return absl::StartsWith(target, "unix:") || absl::StartsWith(target, "unix-abstract:");
 }
 
-// The HOST:PORT that a gRPC target names; absent for sockets of this machine, for lists of
-// addresses and for resolvers of other kinds.
+// Returns the HOST:PORT that a gRPC target names; absent for unix sockets, lists of addresses and
+// other resolvers.
 absl::optional<std::string> ServerOf(absl::string_view target) {
   if (absl::ConsumePrefix(&target, "dns:")) {
     if (absl::ConsumePrefix(&target, "//")) {
@@ -159,7 +158,7 @@ absl::optional<std::string> ServerOf(absl::string_view target) {
   return std::string(target);
 }
 
-// `%41` is `A`.
+// Decodes percent escapes: `%41` is `A`.
 std::string Unescaped(absl::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -188,13 +187,14 @@ absl::StatusOr<ProxyRoute> ParseProxy(absl::string_view url, const std::string& 
   if (const size_t scheme = rest.find("://"); scheme != absl::string_view::npos) {
     if (!absl::EqualsIgnoreCase(rest.substr(0, scheme), "http")) {
       return absl::InvalidArgumentError(
-          absl::StrCat(source, ": gRPC speaks to HTTP proxies only, not ", rest.substr(0, scheme),
+          absl::StrCat(source, ": gRPC supports HTTP proxies only, not ", rest.substr(0, scheme),
                        "://; give http://HOST:PORT, or name the server in no_proxy"));
     }
     rest.remove_prefix(scheme + 3);
   }
   const size_t slash = rest.find('/');
-  // A `/` in a password would end the host, and texts would show the password's start as the port.
+  // A `/` in a password would end the host, and error texts would show the start of the password as
+  // the port.
   const bool is_cut_password =
       slash != absl::string_view::npos && absl::StrContains(rest.substr(slash), '@');
   rest = rest.substr(0, slash);

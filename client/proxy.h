@@ -1,17 +1,18 @@
-// Which HTTP proxy a channel goes through. gRPC would send every call through the proxy of the
-// environment, calls to this machine too, and would know neither NO_PROXY nor address ranges.
+// Chooses the HTTP proxy of a channel. gRPC would send every call through the proxy of the
+// environment, including calls to this machine, and ignores NO_PROXY and address ranges.
 //
-// The proxy is the first that is set of grpc_proxy, https_proxy and http_proxy, as for any gRPC
-// client: `http://[USER:PASSWORD@]HOST[:PORT]`, or without the scheme. These go direct:
+// As for any gRPC client, the proxy is the first of grpc_proxy, https_proxy and http_proxy that is
+// set: `http://[USER:PASSWORD@]HOST[:PORT]`, or the same without the scheme. These targets are
+// reached directly:
 //   - loopback and unspecified addresses, localhost and names below it, and unix sockets
-//   - what no_grpc_proxy, no_proxy or NO_PROXY lists, by the rules of curl and Go: entries are
-//     separated by commas or spaces and compared without regard to case; `*` is everything;
-//     `example.com`, `.example.com` and `*.example.com` are that name and all names below it; an
-//     address is that address, and 10.0.0.0/8 or fd00::/8 all addresses of a range; an entry with a
-//     port, as `example.com:50051`, holds for that port only. Names are not looked up, so ranges
-//     match only targets that are addresses.
-//   - a target that lists several addresses, since one tunnel leads to one of them, and targets of
-//     other resolvers, as xds:///name
+//   - the entries of no_grpc_proxy, no_proxy or NO_PROXY, by the rules of curl and Go: entries are
+//     separated by commas or spaces and ignore case; `*` is everything; `example.com`,
+//     `.example.com` and `*.example.com` are that name and all names below it; an address is that
+//     address, and 10.0.0.0/8 or fd00::/8 all addresses of a range; an entry with a port, such as
+//     `example.com:50051`, applies to that port only. Names are not looked up, so ranges match only
+//     targets that are addresses.
+//   - a target with several addresses, because a tunnel leads to one of them, and targets of other
+//     resolvers, such as xds:///name
 #ifndef CLIENT_PROXY_H_
 #define CLIENT_PROXY_H_
 
@@ -25,34 +26,35 @@
 
 namespace canopy::client {
 
-// A proxy, and the name by which it knows the server.
+// A proxy, and the server to which it opens a tunnel.
 struct ProxyRoute {
   std::string proxy;        // HOST:PORT
   std::string server;       // HOST:PORT, for CONNECT
   std::string credentials;  // USER:PASSWORD, decoded; empty = none
-  std::string source;       // who named the proxy: `https_proxy`, or `ClientOptions::proxy`
+  std::string source;       // the origin of the proxy: `https_proxy`, or `ClientOptions::proxy`
 };
 
 // Returns an environment variable's value, or null.
 using EnvironmentReader = absl::FunctionRef<const char*(const char* name)>;
 
-// Returns the proxy for a gRPC target; absent = the channel goes direct. `chosen` is
-// ClientOptions::proxy: absent = as the environment says, empty = none, else a proxy to be used
-// whatever the environment says. Returns INVALID_ARGUMENT if gRPC cannot speak to the proxy, and if
-// `chosen` names a proxy for a target that is neither one HOST:PORT nor a unix socket.
+// Returns the proxy for a gRPC target; absent = the channel connects directly. `chosen` is
+// ClientOptions::proxy: absent = as in the environment, empty = none, else a proxy that overrides
+// the environment. Returns INVALID_ARGUMENT if gRPC does not support the proxy, and if `chosen`
+// names a proxy for a target that is neither one HOST:PORT nor a unix socket.
 absl::StatusOr<absl::optional<ProxyRoute>> FindProxy(absl::string_view target,
                                                      const absl::optional<std::string>& chosen,
                                                      EnvironmentReader environment);
 
-// As above, with the environment of this process.
+// The same, with the environment of this process.
 absl::StatusOr<absl::optional<ProxyRoute>> FindProxy(absl::string_view target,
                                                      const absl::optional<std::string>& chosen);
 
-// For errors, without credentials: `through the proxy proxy:3128 (from https_proxy)`.
+// Returns a text for errors, without credentials: `through the proxy proxy:3128 (from
+// https_proxy)`.
 std::string ToString(const ProxyRoute& route);
 
-// Returns `status` with the proxy's name in its text where a proxy may be the reason for it:
-// UNAVAILABLE and DEADLINE_EXCEEDED.
+// Returns `status` with the proxy's name in its text if the proxy may be the reason for it, which
+// is so for UNAVAILABLE and DEADLINE_EXCEEDED.
 absl::Status NameProxy(const absl::Status& status, const absl::optional<ProxyRoute>& route);
 
 }  // namespace canopy::client

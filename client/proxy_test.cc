@@ -22,7 +22,7 @@ absl::StatusOr<absl::optional<ProxyRoute>> Find(
   });
 }
 
-// The proxy that a target goes through; empty = none.
+// Returns the proxy of a target; empty = none.
 std::string ProxyOf(const std::string& target, const Environment& environment) {
   const auto route = Find(target, environment);
   EXPECT_TRUE(route.ok()) << route.status();
@@ -36,7 +36,7 @@ bool GoesDirect(const std::string& target, const std::string& no_proxy) {
   return proxy.empty();
 }
 
-TEST(FindProxyTest, IsTheFirstThatTheEnvironmentNames) {
+TEST(FindProxyTest, TheFirstProxyOfTheEnvironmentIsUsed) {
   EXPECT_EQ(ProxyOf("h:1", {}), "");
   EXPECT_EQ(ProxyOf("h:1", {{"http_proxy", ""}}), "");
   EXPECT_EQ(ProxyOf("h:1", {{"http_proxy", "http://c:3"}}), "c:3");
@@ -63,7 +63,7 @@ TEST(FindProxyTest, ThisMachineIsReachedDirectly) {
   }
 }
 
-TEST(FindProxyTest, NamesInNoProxyStandForThemselvesAndNamesBelow) {
+TEST(FindProxyTest, NoProxyMatchesNamesAndSubdomains) {
   for (const char* no_proxy :
        {"example.com", ".example.com", "*.example.com", "EXAMPLE.com", "a,example.com",
         "a, example.com", "a example.com", "example.com.", "example.com:50051", "*", " * "}) {
@@ -79,7 +79,7 @@ TEST(FindProxyTest, NamesInNoProxyStandForThemselvesAndNamesBelow) {
   EXPECT_FALSE(GoesDirect("example.com:1", "api.example.com"));
 }
 
-TEST(FindProxyTest, AddressesInNoProxyStandForThemselvesAndForRanges) {
+TEST(FindProxyTest, NoProxyMatchesAddressesAndRanges) {
   for (const char* no_proxy : {"10.1.2.3", "10.0.0.0/8", "10.1.2.3/32", "10.1.2.2/31", "0.0.0.0/0",
                                "x,10.1.0.0/16", "10.1.2.3:50051", "::ffff:10.1.2.3"}) {
     EXPECT_TRUE(GoesDirect("10.1.2.3:50051", no_proxy)) << no_proxy;
@@ -111,7 +111,7 @@ TEST(FindProxyTest, AListOfAddressesGoesDirect) {
   EXPECT_EQ(ProxyOf("ipv4:10.0.0.1:1,10.0.0.2:1", {{"http_proxy", "p:1"}}), "");
 }
 
-TEST(FindProxyTest, TheCallersChoiceComesFirst) {
+TEST(FindProxyTest, TheOptionOverridesTheEnvironment) {
   const Environment environment = {{"http_proxy", "http://env:1"}, {"no_proxy", "*"}};
   EXPECT_FALSE(Find("h:1", {{"http_proxy", "http://env:1"}}, "")->has_value());
   const auto route = *Find("127.0.0.1:1", environment, "http://mine:2");
@@ -165,7 +165,7 @@ TEST(FindProxyTest, ProxiesOfOtherKindsAreRefused) {
     const absl::Status status = Find("h:1", {{"https_proxy", url}}).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << url;
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("https_proxy: gRPC speaks to HTTP proxies"));
+                HasSubstr("https_proxy: gRPC supports HTTP proxies"));
     EXPECT_THAT(std::string(status.message()), ::testing::Not(HasSubstr("secret")));
   }
   EXPECT_TRUE(absl::IsInvalidArgument(Find("h:1", {{"http_proxy", "http://:80"}}).status()));

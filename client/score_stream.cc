@@ -31,7 +31,7 @@ absl::Status WrongAnswer(absl::string_view problem) {
   return absl::DataLossError(absl::StrCat("wrong answer from the server: ", problem));
 }
 
-// What the answer to one request says.
+// Converts the response to one request.
 ScoreStream::Answer ToAnswer(const v1::ScoreRequest& request, v1::ScoreResponse response) {
   if (response.has_error()) {
     return response.error().code() == 0 ? WrongAnswer("error without a code")
@@ -45,7 +45,7 @@ ScoreStream::Answer ToAnswer(const v1::ScoreRequest& request, v1::ScoreResponse 
 
 }  // namespace
 
-// Shared with the callbacks of gRPC, which may come after the stream's owner has gone.
+// The state that the stream shares with gRPC's callbacks, which may outlive the stream.
 class ScoreStream::State : public std::enable_shared_from_this<State> {
  public:
   explicit State(const Limits& limits) : limits_(limits) {}
@@ -69,7 +69,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
                              [gone = gone_] { gone->Notify(); }});
   }
 
-  // False where it would have to wait and may not.
+  // Sends a request. Returns false if it would have to wait and `may_wait` is false.
   bool Send(v1::ScoreRequest request, Callback done, bool may_wait) {
     absl::Status problem = NarrowRaw64(&request);
     if (problem.ok()) {
@@ -96,7 +96,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
       MutexLock lock(&mutex_);
       finishing_ = true;
       stream_->WritesDone();
-      // Every request is due by then.
+      // By then the deadline of every request has passed.
       done = mutex_.AwaitWithTimeout(Condition(&done_), limits_.deadline);
     }
     if (!done) {
@@ -108,7 +108,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
     return *end_;
   }
 
-  // Ends the stream; everything unanswered gets `reason`, unless another came first.
+  // Ends the stream. Every unanswered request gets `reason`, unless another error came first.
   void Fail(const absl::Status& reason) {
     std::shared_ptr<MessageStream> stream;
     {
@@ -121,7 +121,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  // Waits until the last callback has returned and nothing of the call is left.
+  // Waits until the last callback has returned and all objects of the call are gone.
   void AwaitGone() {
     std::shared_ptr<MessageStream> stream;
     {
@@ -142,7 +142,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   struct Pending {
     v1::ScoreRequest request;
     Callback done;
-    uint64_t number = 0;  // Of all that were sent.
+    uint64_t number = 0;  // counts all requests of the stream
   };
   struct Due {
     gpr_timespec at;  // on the monotonic clock
@@ -163,7 +163,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
                                   limits_.max_request_bytes, "; not sent"));
   }
 
-  // Puts the request on its way and takes it over, or says why not.
+  // Sends the request and takes ownership of it, or returns an error.
   absl::Status Admit(v1::ScoreRequest* request, Callback* done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (end_.has_value() || failure_.has_value()) {
@@ -208,7 +208,7 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
     {
       MutexLock lock(&mutex_);
       if (failure_.has_value()) {
-        return;  // Nobody waits for it.
+        return;  // nobody waits for the answer
       }
       const auto found = pending_.find(response.request_id());
       if (found != pending_.end()) {
@@ -244,7 +244,8 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
     done_ = true;
   }
 
-  // Comes back when the first request that was sent is due; those answered by then are skipped.
+  // Sets a timer for the deadline of the oldest request. Requests that are answered by then are
+  // skipped.
   void WatchFirstDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     while (!due_.empty() && !IsPending(due_.front())) {
       due_.pop_front();
@@ -282,17 +283,18 @@ class ScoreStream::State : public std::enable_shared_from_this<State> {
   }
 
   const Limits limits_;
-  // Of its own, since this object may be gone by then.
+  // A separate object, because this one may be deleted before the notification.
   const std::shared_ptr<Notification> gone_ = std::make_shared<Notification>();
 
   mutable Mutex mutex_;
   std::shared_ptr<MessageStream> stream_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Pending> pending_ ABSL_GUARDED_BY(mutex_);  // by request_id
-  std::deque<Due> due_ ABSL_GUARDED_BY(mutex_);  // in the order of sending
+  std::deque<Due> due_ ABSL_GUARDED_BY(mutex_);  // in order of sending
   std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_sent_ ABSL_GUARDED_BY(mutex_) = 0;
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::optional<absl::Status> failure_ ABSL_GUARDED_BY(mutex_);  // ours, before the end
+  // an error of this side, before the end of the stream
+  absl::optional<absl::Status> failure_ ABSL_GUARDED_BY(mutex_);
   absl::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool done_ ABSL_GUARDED_BY(mutex_) = false;  // the last callback has returned
 };

@@ -1,4 +1,4 @@
-// A stream against an in-process server, honest and hostile.
+// Tests a stream against an in-process server, with right and with wrong messages.
 #include "client/score_stream.h"
 
 #include <cmath>
@@ -71,7 +71,7 @@ class ScoreStreamTest : public ::testing::Test {
     return *std::move(stream);
   }
 
-  // A server that reads `count` requests, and then does as `then` says.
+  // Makes the server read `count` requests and then call `then`.
   void AfterReading(int count,
                     std::function<grpc::Status(Stream*, const std::vector<std::string>&)> then) {
     server_.score_stream = [count, then = std::move(then)](grpc::ServerContext* /*context*/,
@@ -85,7 +85,7 @@ class ScoreStreamTest : public ::testing::Test {
     };
   }
 
-  // Until the client has gone.
+  // Ends when the client has gone.
   static grpc::Status Stall(Stream* stream) {
     v1::ScoreRequest request;
     while (stream->Read(&request)) {
@@ -93,7 +93,7 @@ class ScoreStreamTest : public ::testing::Test {
     return grpc::Status::OK;
   }
 
-  // Outlives the server, whose handlers wait for it.
+  // Must outlive the server, whose handlers wait for it.
   Notification released_;
   FakeScorer server_;
   Client::Options options_;
@@ -187,8 +187,8 @@ TEST_F(ScoreStreamTest, ManyThreadsShareAStream) {
   EXPECT_EQ(answered, kThreads * kEach);
 }
 
-TEST_F(ScoreStreamTest, NoMoreAreInFlightThanTheServerReads) {
-  // The limit of GetModel is 3: a fourth request would be read here before any answer.
+TEST_F(ScoreStreamTest, RequestsInFlightAreLimitedByTheServersReadAhead) {
+  // The limit of GetModel is 3. Without it, a fourth request would be read here before any answer.
   AfterReading(3, [this](Stream* stream, const std::vector<std::string>& ids) {
     released_.WaitForNotification();
     for (const std::string& id : ids) {
@@ -212,7 +212,7 @@ TEST_F(ScoreStreamTest, NoMoreAreInFlightThanTheServerReads) {
   EXPECT_FALSE(stream->TrySend(Request("3"), count));
   EXPECT_EQ(stream->num_in_flight(), 3);
   released_.Notify();
-  stream->Send(Request("3"), count);  // Waits for room.
+  stream->Send(Request("3"), count);  // waits for room
   answers.Wait();
   EXPECT_TRUE(stream->Finish().ok());
 }
@@ -257,7 +257,7 @@ TEST_F(ScoreStreamTest, ARefusalKeepsItsDetailsAndTheStreamGoesOn) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(ScoreStreamTest, WhatIsNotSentIsRefusedHere) {
+TEST_F(ScoreStreamTest, UnsendableRequestsAreRefusedByTheClient) {
   AfterReading(1, [this](Stream* stream, const std::vector<std::string>& ids) {
     released_.WaitForNotification();
     stream->Write(Response(ids[0]));
@@ -287,27 +287,28 @@ TEST_F(ScoreStreamTest, AWrongAnswerFailsItsRequestAlone) {
        [](auto* r) { r->mutable_results(1)->mutable_candidates(1)->set_score(std::nanf("")); }},
       {"error without a code", [](auto* r) { r->mutable_error()->set_message("x"); }},
   };
-  for (const auto& [found, spoil] : cases) {
+  for (const auto& [found, corrupt] : cases) {
     SCOPED_TRACE(found);
-    server_.score = [&spoil = spoil](grpc::ServerContext* /*context*/,
-                                     const v1::ScoreRequest& request, v1::ScoreResponse* response) {
+    server_.score = [&corrupt = corrupt](grpc::ServerContext* /*context*/,
+                                         const v1::ScoreRequest& request,
+                                         v1::ScoreResponse* response) {
       *response = Response(request.request_id());
-      if (request.request_id() == "spoilt") {
-        spoil(response);
+      if (request.request_id() == "corrupted") {
+        corrupt(response);
       }
       return grpc::Status::OK;
     };
     const auto stream = Open();
-    const Answer spoilt = stream->Send(Request("spoilt")).get();
-    EXPECT_EQ(spoilt.status().code(), Code::kDataLoss);
-    EXPECT_THAT(Text(spoilt.status()), HasSubstr(found));
+    const Answer corrupted = stream->Send(Request("corrupted")).get();
+    EXPECT_EQ(corrupted.status().code(), Code::kDataLoss);
+    EXPECT_THAT(Text(corrupted.status()), HasSubstr(found));
     EXPECT_TRUE(stream->Send(Request("right")).get().ok());
     EXPECT_TRUE(stream->Finish().ok());
   }
 }
 
-// What belongs to no request spoils the trust in all of them.
-TEST_F(ScoreStreamTest, AHostileServerEndsTheStreamWithATypedError) {
+// A message that belongs to no request makes all of the stream untrustworthy.
+TEST_F(ScoreStreamTest, AWrongMessageEndsTheStreamWithATypedError) {
   const std::tuple<std::string, Code, std::function<grpc::Status(Stream*, std::string)>> cases[] = {
       {"that of no request in flight", Code::kDataLoss,
        [](Stream* stream, const std::string& /*id*/) {
@@ -322,7 +323,7 @@ TEST_F(ScoreStreamTest, AHostileServerEndsTheStreamWithATypedError) {
       {"not a ScoreResponse", Code::kDataLoss,
        [](Stream* stream, const std::string& /*id*/) {
          v1::ScoreResponse response;
-         response.set_request_id("\xff");  // No UTF-8: does not parse.
+         response.set_request_id("\xff");  // not UTF-8, so it does not parse
          stream->Write(response);
          return Stall(stream);
        }},
@@ -366,7 +367,7 @@ TEST_F(ScoreStreamTest, ASecondAnswerIsNeverTakenForAnother) {
   EXPECT_EQ(stream->Finish().code(), Code::kDataLoss);
 }
 
-TEST_F(ScoreStreamTest, AServerThatNeverAnswersOrNeverEndsMeetsTheDeadline) {
+TEST_F(ScoreStreamTest, AServerThatNeverAnswersOrNeverEndsIsEndedByTheDeadline) {
   options_.deadline = absl::Milliseconds(100);
   AfterReading(
       1, [](Stream* stream, const std::vector<std::string>& /*ids*/) { return Stall(stream); });
@@ -389,7 +390,7 @@ TEST_F(ScoreStreamTest, AServerThatNeverAnswersOrNeverEndsMeetsTheDeadline) {
   released_.Notify();
 }
 
-TEST_F(ScoreStreamTest, CancellingAnswersEverythingAndTheServerHearsOfIt) {
+TEST_F(ScoreStreamTest, CancelAnswersEveryRequestAndReachesTheServer) {
   Notification all_read;
   Notification gone;
   AfterReading(10, [&](Stream* stream, const std::vector<std::string>& /*ids*/) {
@@ -410,7 +411,7 @@ TEST_F(ScoreStreamTest, CancellingAnswersEverythingAndTheServerHearsOfIt) {
     EXPECT_EQ(future.get().status().code(), Code::kCancelled);
   }
   EXPECT_EQ(stream->Finish().code(), Code::kCancelled);
-  gone.WaitForNotification();  // Nobody else ends its reading.
+  gone.WaitForNotification();  // nothing else ends its reading
 }
 
 TEST_F(ScoreStreamTest, TheDestructorWaitsForEveryCallback) {
@@ -462,8 +463,8 @@ TEST_F(ScoreStreamTest, SendsInt64TokensAsInt32WhichEveryServerReads) {
   EXPECT_EQ(server_.num_calls(), 1);
 }
 
-// gRPC stops its threads with the process's last channel, and dies when that happens on one of
-// them. So nothing of gRPC's may hold the channel any more when a stream's owner goes on.
+// gRPC stops its threads with the last channel of the process, and crashes if that happens on one
+// of them. No object of gRPC may therefore hold the channel when the owner of a stream continues.
 TEST_F(ScoreStreamTest, NoThreadOfGrpcHoldsTheChannelOnceTheStreamIsGone) {
   constexpr int kRounds = 300;
   int still_held = 0;

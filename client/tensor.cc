@@ -29,7 +29,8 @@ float FromFloat16Bits(uint32_t bits) {
     return mantissa == 0 ? sign * std::numeric_limits<float>::infinity()
                          : std::numeric_limits<float>::quiet_NaN();
   }
-  // Exponent 0 is a subnormal: no hidden one, and the exponent of the smallest normal number.
+  // Exponent 0 marks a subnormal number: it has no hidden bit, and the exponent of the smallest
+  // normal number.
   return exponent == 0 ? sign * std::ldexp(mantissa, -24)
                        : sign * std::ldexp(mantissa + 1024.0F, exponent - 25);
 }
@@ -63,8 +64,8 @@ float ElementAt(absl::string_view data, v1::DType dtype, size_t index) {
 
 bool AllFinite(absl::string_view data, v1::DType dtype) {
   const size_t size_bytes = BytesPerElement(dtype);
-  // The exponent, all ones when not finite: 5 bits of the top byte of a float16, 7 bits of it and
-  // one of the byte below for the others.
+  // The exponent is all ones if the number is not finite. It is 5 bits of the top byte of a
+  // float16, and 7 bits of the top byte and one of the next byte for the other types.
   const unsigned top_mask = dtype == v1::DTYPE_FLOAT16 ? 0x7C : 0x7F;
   const unsigned next_mask = dtype == v1::DTYPE_FLOAT16 ? 0 : 0x80;
   bool finite = true;

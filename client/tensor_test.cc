@@ -8,7 +8,7 @@
 namespace canopy::client {
 namespace {
 
-// Bytes and values from the IEEE 754 tables of each format.
+// The bytes and values are from the IEEE 754 tables of each format.
 TEST(TensorTest, ReadsFloat32) {
   const std::string data("\0\0\x80\x3F\0\0\x20\xC0\0\0\xC0\x7F", 12);
   EXPECT_EQ(ElementAt(data, v1::DTYPE_FLOAT32, 0), 1.0F);
@@ -36,8 +36,8 @@ TEST(TensorTest, ReadsFloat16) {
 }
 
 TEST(TensorTest, FindsWhatIsNotFinite) {
-  // Every top half of a float32 is a bfloat16, and every pair of bytes a float16: all of them,
-  // against the decoder and the standard library.
+  // Every upper half of a float32 is a bfloat16, and every pair of bytes a float16. All of them are
+  // compared with the decoder and the standard library.
   for (unsigned bits = 0; bits < 0x10000; ++bits) {
     const std::string half = {static_cast<char>(bits & 0xFFU), static_cast<char>(bits >> 8U)};
     for (const v1::DType dtype : {v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {

@@ -19,7 +19,7 @@ bool HasRaw64(const v1::Question& question) {
              [](const v1::Candidate& candidate) { return !candidate.tokens().raw64().empty(); });
 }
 
-// Reads a little-endian integer, independently of the byte order of this machine.
+// Reads a little-endian integer on a machine of any byte order.
 int64_t Int64At(const std::string& bytes, size_t index) {
   uint64_t value = 0;
   for (size_t byte = 0; byte < sizeof(value); ++byte) {
@@ -81,7 +81,7 @@ absl::Status NarrowRaw64(v1::ScoreRequest* request) {
   for (int q = 0; q < request->questions_size(); ++q) {
     v1::Question& question = *request->mutable_questions(q);
     const std::string place = absl::StrCat("questions[", q, "]");
-    // A message that is merely read must not come into being.
+    // The check avoids creating an absent submessage.
     if (!question.prefix().raw64().empty()) {
       if (absl::Status status = Narrow(question.mutable_prefix()); !status.ok()) {
         return At(place + ".prefix", status);

@@ -1,4 +1,4 @@
-// Reads canopy.v1.TokenIds in any of its forms: integers, or raw little-endian int32 or int64.
+// Reads canopy.v1.TokenIds in each of its forms: integers, or raw little-endian int32 or int64.
 #ifndef CLIENT_TOKEN_IDS_H_
 #define CLIENT_TOKEN_IDS_H_
 
@@ -17,8 +17,8 @@ inline uint64_t NumTokens(const v1::TokenIds& tokens) {
          tokens.raw64().size() / sizeof(int64_t);
 }
 
-// Returns the token at `index`, which must be below NumTokens(tokens). One of raw64 must be a valid
-// token, since its upper half is left out.
+// Returns the token at `index`, which must be below NumTokens(tokens). A token in raw64 must be
+// valid, because its upper half is ignored.
 inline uint32_t TokenAt(const v1::TokenIds& tokens, uint64_t index) {
   if (index < static_cast<uint64_t>(tokens.ids_size())) {
     return tokens.ids(static_cast<int>(index));
@@ -35,12 +35,12 @@ inline uint32_t TokenAt(const v1::TokenIds& tokens, uint64_t index) {
   return token;
 }
 
-// Length of the candidate's path: prefix + tokens.
+// Returns the length of the candidate's path: prefix + tokens.
 inline uint64_t NumPathTokens(const v1::Question& question, const v1::Candidate& candidate) {
   return NumTokens(question.prefix()) + NumTokens(candidate.tokens());
 }
 
-// The path's token at `index`, which must be below NumPathTokens.
+// Returns the path's token at `index`, which must be below NumPathTokens.
 inline uint32_t PathTokenAt(const v1::Question& question, const v1::Candidate& candidate,
                             uint64_t index) {
   const uint64_t num_prefix_tokens = NumTokens(question.prefix());

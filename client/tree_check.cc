@@ -13,8 +13,8 @@ uint64_t EndDepth(const v1::TreeNode& node) {
   return node.start_depth() + static_cast<uint64_t>(node.tokens_size());
 }
 
-// Each node starts where its parent ends. `open` holds the nodes from a root to the one before: in
-// depth-first order a parent is always among them.
+// Checks that a node starts where its parent ends. `open` contains the nodes from a root to the
+// previous node; in depth-first order a parent is always among them.
 absl::Status CheckNode(const v1::QuestionTree& tree, int index, std::vector<int>* open) {
   const v1::TreeNode& node = tree.nodes(index);
   while (!open->empty() && open->back() != node.parent()) {
@@ -31,7 +31,7 @@ absl::Status CheckNode(const v1::QuestionTree& tree, int index, std::vector<int>
   return CheckCount(".start_depth", node.start_depth(), start);
 }
 
-// Walks from the node up to its root, and the path from its end to its start.
+// Returns whether the nodes from this one up to its root spell the path from its end to its start.
 bool SpellsPath(const v1::QuestionTree& tree, int index, const v1::Question& question,
                 const v1::Candidate& candidate) {
   uint64_t end = NumPathTokens(question, candidate);

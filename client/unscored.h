@@ -1,4 +1,4 @@
-// Which outputs a candidate lacks because they were not finite.
+// The outputs that a candidate lacks because they were not finite.
 #ifndef CLIENT_UNSCORED_H_
 #define CLIENT_UNSCORED_H_
 
@@ -9,13 +9,13 @@
 
 namespace canopy::client {
 
-// Returns true if `result` lacks all outputs. Servers before CandidateResult.unscored_outputs give
-// a reason and no names.
+// Returns whether `result` lacks all outputs. Servers before CandidateResult.unscored_outputs
+// return a reason and no names.
 inline bool LacksEverything(const v1::CandidateResult& result) {
   return !result.unscored_reason().empty() && result.unscored_outputs().empty();
 }
 
-// Returns true if `result` lacks the output of this field of Outputs.
+// Returns whether `result` lacks the output of this field of Outputs.
 inline bool Lacks(const v1::CandidateResult& result, absl::string_view field) {
   const auto& names = result.unscored_outputs();
   return LacksEverything(result) || std::find(names.begin(), names.end(), field) != names.end();

@@ -81,7 +81,8 @@ class FlagParser {
     return flag != nullptr && flag->is_switch;
   }
 
-  // What --name alone or --noname stands for; null = neither names a switch.
+  // Returns the value for --name or --noname without a value; null = the name is not that of a
+  // switch.
   const char* SwitchValue(absl::string_view name) const {
     if (IsSwitch(name)) {
       return "true";

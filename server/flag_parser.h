@@ -1,7 +1,7 @@
-// Sets flags from a command line. Errors are one line each.
+// Sets flags from a command line. An error has one line.
 //
-// Understands --name=value, --name value, --name and --noname for switches, --flagfile=FILE (a flag
-// a line; blank lines and # comments; not nested), and -- before nothing. There are no positional
+// Supports --name=value, --name value, --name and --noname for switches, --flagfile=FILE (one flag
+// per line; blank lines and # comments; not nested), and a final --. There are no positional
 // arguments.
 #ifndef SERVER_FLAG_PARSER_H_
 #define SERVER_FLAG_PARSER_H_
@@ -15,9 +15,10 @@
 
 namespace canopy::server {
 
-// `arguments` without the program's name. A flag may be given several times. Calls the flags' `set`
-// only. INVALID_ARGUMENT, in one line, for an unknown flag, a value that its type refuses, a
-// missing value, a positional argument, or a flag file that cannot be read.
+// Parses `arguments`, which do not include the program's name. A flag may be given several times.
+// Calls only `set` of the flags. Returns INVALID_ARGUMENT, in one line, for an unknown flag, a
+// value of the wrong type, a missing value, a positional argument, or a flag file that cannot be
+// read.
 absl::Status ParseFlags(absl::Span<const std::string> arguments,
                         absl::Span<const OptionFlag> flags);
 

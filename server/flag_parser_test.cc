@@ -72,7 +72,7 @@ TEST_F(FlagParserTest, JoinsRepeatableFlagsAlsoFromFiles) {
   EXPECT_EQ(values_.number, 5);
 }
 
-TEST_F(FlagParserTest, SaysWhatIsWrongInOneLine) {
+TEST_F(FlagParserTest, ErrorsHaveOneLine) {
   EXPECT_EQ(Error({"--unknown=1"}), "--unknown: unknown flag");
   EXPECT_EQ(Error({"--unknown"}), "--unknown: unknown flag");
   EXPECT_EQ(Error({"--nonumber"}), "--nonumber: unknown flag; did you mean --number?");

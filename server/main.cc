@@ -1,4 +1,4 @@
-// canopy_server with models on LibTorch.
+// The program canopy_server with models on LibTorch.
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,7 +15,8 @@ namespace canopy::server {
 namespace {
 
 // Ends the process with one line if the working folder was deleted. LibTorch's libraries look for
-// that folder while they are loaded, before main, and end the process with a line of their own.
+// that folder while they are loaded, before main, and would end the process with a line of their
+// own.
 void RequireWorkingFolder() {
   char folder[PATH_MAX];
   if (getcwd(folder, sizeof folder) != nullptr || errno != ENOENT) {

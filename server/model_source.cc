@@ -17,7 +17,7 @@ namespace {
 constexpr absl::string_view kFlag = "model";
 constexpr size_t kMaxNameBytes = 128;
 
-// The last part of a path, without .json.
+// Returns the last part of a path, without .json.
 std::string DefaultName(absl::string_view source) {
   absl::ConsumePrefix(&source, "synthetic:");
   while (absl::ConsumeSuffix(&source, "/")) {

@@ -1,4 +1,4 @@
-// Reads a value of --model.
+// Parses the values of --model.
 #ifndef SERVER_MODEL_SOURCE_H_
 #define SERVER_MODEL_SOURCE_H_
 
@@ -11,9 +11,9 @@
 
 namespace canopy::server {
 
-// Reads values of the form [NAME=]FOLDER; a model without a NAME is called as the last part of its
-// path, without .json. INVALID_ARGUMENT, as of FlagError, unless there is at least one and each has
-// a folder and a name of its own.
+// Parses values of the form [NAME=]FOLDER. The default NAME is the last part of the path, without
+// .json. Returns the INVALID_ARGUMENT of FlagError unless there is at least one value and each has
+// a folder and a unique name.
 absl::StatusOr<std::vector<ModelSource>> ParseModelSources(absl::Span<const std::string> texts);
 
 }  // namespace canopy::server

@@ -28,17 +28,18 @@ struct OptionFlag {
   std::string help;
   std::string default_text;
   bool is_switch = false;  // --name and --noname set it
-  // Takes a value, each time that the flag is given. Returns false if `text` is not of its type.
+  // Sets a value each time that the flag is given. Returns false if `text` has the wrong type.
   std::function<bool(absl::string_view text)> set = nullptr;
-  // Checks the value that was set last, or the default, and stores it. Called once, after all flags
-  // of the command line were set, in the order of the list; null = every value is right.
+  // Checks the last value that was set, or the default, and stores it. Called once for each flag,
+  // in the order of the list, after all flags of the command line were set. Null = every value is
+  // valid.
   std::function<absl::Status()> check = nullptr;
   // Returns the value of the field in the unit of the flag; null unless it is a whole number.
   std::function<int64_t()> value = nullptr;
-  bool is_limit = false;  // clients and operators are shown the value
+  bool is_limit = false;  // the value is shown to clients and operators
 };
 
-// The whole numbers from `low` to `high`, both included.
+// The integers from `low` to `high`, inclusive.
 struct FlagRange {
   int64_t low = 0;
   int64_t high = 0;
@@ -53,13 +54,13 @@ OptionFlag TextFlag(std::string name, std::string* field, std::string help);
 // A flag that takes HOST:PORT or an empty text.
 OptionFlag AddressFlag(const std::string& name, std::string* field, std::string help);
 OptionFlag SwitchFlag(std::string name, bool* field, std::string help);
-// A flag that may be given several times and collects the texts. Empty texts are left out.
+// A flag that may be given several times and collects the texts, except empty ones.
 OptionFlag RepeatedFlag(std::string name, std::vector<std::string>* field, std::string help);
 
-// Returns `flag` with a check that runs if its own, if any, returns OK.
+// Returns `flag` with an additional check that runs after its own check has returned OK.
 OptionFlag Checked(OptionFlag flag, std::function<absl::Status()> check);
 
-// Returns `flag`, which has a value, as a limit.
+// Returns `flag`, which must have `value`, as a limit.
 OptionFlag Limit(OptionFlag flag);
 
 template <typename Integer>
@@ -82,7 +83,8 @@ OptionFlag DurationFlag(const std::string& name, absl::Duration* field, absl::Du
     absl::Duration ignored;
     return absl::IDivDuration(*field, unit, &ignored);
   };
-  // The number is kept apart, because errors show it even if absl::Duration cannot hold it.
+  // The number is stored in its own unit, because errors show it even if absl::Duration cannot hold
+  // it.
   auto count = std::make_shared<Integer>(static_cast<Integer>(in_units()));
   OptionFlag flag = IntegerFlag(name, count.get(), range, std::move(help));
   flag.check = [name, field, unit, range, count] {
@@ -93,7 +95,7 @@ OptionFlag DurationFlag(const std::string& name, absl::Duration* field, absl::Du
   return flag;
 }
 
-// The words that a flag takes, and the value of each.
+// The names of a flag's values, and the value of each name.
 template <typename T>
 using FlagChoices = std::vector<std::pair<std::string, T>>;
 

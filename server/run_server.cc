@@ -26,9 +26,9 @@ namespace canopy::server {
 namespace {
 
 constexpr absl::Duration kHealthCheckInterval = absl::Milliseconds(250);
-// For calls in flight when the device is lost: they fail by themselves.
+// The time for calls in progress after the device was lost; they fail by themselves.
 constexpr absl::Duration kUnhealthyDrainTimeout = absl::Seconds(1);
-// For ending connections and threads after the calls in flight.
+// The time for closing connections and ending threads after the last call.
 constexpr absl::Duration kStopTimeout = absl::Seconds(3);
 
 int StartFailed(const absl::Status& status) {
@@ -62,8 +62,8 @@ absl::Status Start(const ServerOptions& options, const ModelLoader& loader,
   return absl::OkStatus();
 }
 
-// A forward cannot be interrupted, and a hanging device never ends: the process does in time
-// anyway.
+// Ends the process after `timeout`. A forward cannot be interrupted, and a hanging device would
+// block the process for good.
 void ExitAfter(absl::Duration timeout) {
   std::thread([timeout] {
     absl::SleepFor(timeout);
@@ -112,7 +112,7 @@ int RunServer(const std::vector<std::string>& arguments, const ModelLoader& load
   SetLogOptions(options->log);
   RaiseDescriptorLimit();
   InstallGrpcLog();
-  // Never destroyed: its thread waits for signals until the process ends.
+  // The object is never destroyed, because its thread waits for signals until the process ends.
   auto* signals = new ShutdownSignals();
   std::unique_ptr<Server> server;
   if (const absl::Status started = Start(*options, loader, &server); !started.ok()) {

@@ -1,4 +1,4 @@
-// The program canopy_server, apart from where its models come from.
+// The program canopy_server, without the code that loads models.
 #ifndef SERVER_RUN_SERVER_H_
 #define SERVER_RUN_SERVER_H_
 
@@ -9,12 +9,12 @@
 
 namespace canopy::server {
 
-// The exit code of a start that failed.
+// The exit code after a failed start.
 inline constexpr int kStartFailedExitCode = 2;
 
-// Runs until a signal has drained the server, and returns the exit code: 0 after a clean shutdown;
-// 1 when calls had to be cancelled or the device was lost; 2 when the start failed, after one line
-// on stderr that says why.
+// Runs the server until a signal has drained it, and returns the exit code: 0 after a clean
+// shutdown, 1 if calls were cancelled or the device was lost, and 2 if the start failed, after one
+// line on stderr with the reason.
 int RunServer(const std::vector<std::string>& arguments, const ModelLoader& loader);
 
 }  // namespace canopy::server

@@ -15,15 +15,16 @@
 namespace canopy::server {
 namespace {
 
-// For clients to close their connections, once scoring has ended.
+// The time that clients have to close their connections after scoring has ended.
 constexpr auto kShutdownGrace = std::chrono::seconds(1);
-// For clients to read the last answers: a connection that is closed on its client while that still
-// sends loses what the client has not read.
+// The time that clients have to read the last answers. If the server closes a connection on which
+// the client is still sending, the client loses the answers that it has not read.
 constexpr absl::Duration kLastAnswersTime = absl::Milliseconds(100);
 // A request of the Admin service is three short strings.
 constexpr int kMaxAdminRequestBytes = 64 << 10;
 
-// Tells whoever calls the wrong listener which one it is, and where to go.
+// Returns the error text for calls on the wrong listener: the listener's purpose, and where to go
+// instead.
 std::string OtherServicesText(absl::string_view flag, absl::string_view purpose,
                               const std::string& scoring_address) {
   return absl::StrCat("this is the server's --", flag, ", which only ", purpose,
@@ -31,7 +32,7 @@ std::string OtherServicesText(absl::string_view flag, absl::string_view purpose,
                       scoring_address.substr(scoring_address.rfind(':') + 1), " (--listen)");
 }
 
-// GetModel and the log show how many threads there are, not how the number was asked for.
+// GetModel and the log show the resulting number of threads, even if the option is 0.
 ServerOptions WithEffectiveThreads(ServerOptions options) {
   options.calls.encode_threads = ServiceContext::NumEncodeThreads(options.calls.encode_threads);
   return options;
@@ -177,7 +178,7 @@ bool Server::Drain(absl::Duration timeout) {
   if (finished) {
     absl::SleepFor(std::min(timeout, kLastAnswersTime));
   }
-  // Ends the connections; what is still in flight is cancelled.
+  // Closes the connections and cancels the calls that are still in progress.
   const auto deadline = std::chrono::steady_clock::now() + kShutdownGrace;
   scoring_listener_.Shutdown(deadline);
   health_listener_.Shutdown(deadline);

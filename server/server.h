@@ -1,9 +1,9 @@
-// One serving process without its flags and signals: listeners, models, engine, service.
+// One serving process without its flags and signals: listeners, models, engine and service.
 //
-//   Create      binds the listeners; health answers, calls are UNAVAILABLE
-//   LoadModels  loads and makes the engine
-//   Serve       ready
-//   Drain       not ready, new calls UNAVAILABLE, calls in flight finish
+//   Create      binds the listeners; health checks are answered, calls are UNAVAILABLE
+//   LoadModels  loads the models and creates the engine
+//   Serve       makes the server ready
+//   Drain       makes the server not ready; new calls are UNAVAILABLE, calls in progress finish
 #ifndef SERVER_SERVER_H_
 #define SERVER_SERVER_H_
 
@@ -27,33 +27,33 @@
 
 namespace canopy::server {
 
-// Loads all models of `options` and makes their engine. Errors name the model; `options` gets the
-// token budget in force. `on_forward` as Engine::Options has it.
+// Loads all models of `options` and creates their engine. Errors name the model. Sets the effective
+// token budget in `options`. `on_forward` is that of Engine::Options.
 absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const ModelLoader& loader,
                                                    ServerOptions* options,
                                                    Engine::ForwardObserver on_forward);
 
-// Thread-compatible. The destructor cancels calls in flight.
+// Thread-compatible. The destructor cancels calls in progress.
 class Server {
  public:
-  // UNAVAILABLE when an address cannot be bound.
+  // Returns UNAVAILABLE if an address cannot be bound.
   static absl::StatusOr<std::unique_ptr<Server>> Create(const ServerOptions& options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   absl::Status LoadModels(const ModelLoader& loader);
-  // After LoadModels.
+  // Makes the server ready. Precondition: LoadModels was called.
   void Serve();
 
-  // False once the engine lost its device: health says so from then on.
+  // Returns false after the engine has lost its device. Health checks fail from then on.
   bool CheckHealth();
 
-  // Lets calls in flight finish for up to `timeout`, then cancels them. Returns whether all of them
-  // finished by themselves. No call is let in afterwards.
+  // Waits up to `timeout` for the calls in progress, then cancels them. Returns whether all of them
+  // finished by themselves. No call is admitted afterwards.
   bool Drain(absl::Duration timeout);
 
-  // HOST:PORT with the bound ports; all but the first '' when off.
+  // Return HOST:PORT with the bound port; '' for a listener that is off. The first is always on.
   std::string address() const { return scoring_listener_.address(); }
   std::string metrics_address() const {
     return metrics_listener_ == nullptr ? "" : metrics_listener_->address();
@@ -71,8 +71,8 @@ class Server {
   CallGate gate_;
   std::unique_ptr<ServiceContext> context_;
   std::unique_ptr<ScoreService> service_;
-  std::unique_ptr<AdminService> admin_service_;  // null when off
-  // Before the listeners, which use it until they are gone.
+  std::unique_ptr<AdminService> admin_service_;  // null if the listener is off
+  // Declared before the listeners, which use the engine until they are destroyed.
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<MetricsListener> metrics_listener_;
   Listener health_listener_;

@@ -22,7 +22,7 @@
 namespace canopy::server {
 namespace {
 
-// The options of a command line, and values that are turned into some of them.
+// The options of a command line, and values from which some of them are computed.
 struct CommandLine {
   ServerOptions options;
   std::vector<std::string> models;
@@ -100,7 +100,7 @@ absl::Status CheckAdmin(const ServerOptions& options) {
 
 using Flags = std::vector<OptionFlag>;
 
-// Sizes below 2^31 stay so in every product's factor: offsets are int32, gRPC's sizes are int.
+// Sizes are below 2^31, because offsets are int32 and gRPC's sizes are int.
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
@@ -140,7 +140,7 @@ Flags ModelFlags(CommandLine* line) {
                        "for more than the last token's vector is refused) or last (its last "
                        "token's vector is served all the same)."),
       IntegerFlag("threads", &model->threads, {0, 4'096},
-                  "Threads of the model on a CPU; 0 = one a core."),
+                  "Threads of the model on a CPU; 0 = one per core."),
   };
 }
 
@@ -153,7 +153,7 @@ Flags AddressFlags(ServerOptions* options) {
                   "HOST:PORT of Prometheus metrics over HTTP; '' = off."),
       AddressFlag(
           "health_listen", &options->health_listen,
-          "HOST:PORT of a further plaintext listener with the health service alone; '' = off."),
+          "HOST:PORT of an additional plaintext listener with only the health service; '' = off."),
       Checked(SwitchFlag("insecure", &options->insecure,
                          "Allow plaintext on --listen beyond the loopback addresses."),
               [options] { return CheckInsecure(*options); }),
@@ -161,14 +161,13 @@ Flags AddressFlags(ServerOptions* options) {
           "admin_listen", &options->admin_listen,
           "HOST:PORT of the Admin service, which changes weights; '' = off. Needs --weights_root."),
       SwitchFlag("insecure_admin", &options->insecure_admin,
-                 "Allow --admin_listen beyond the loopback addresses: whoever reaches it may "
-                 "change what is served."),
+                 "Allow --admin_listen beyond the loopback addresses. Everybody who can reach it "
+                 "may change the weights."),
       Checked(TextFlag("weights_root", &options->weights_root,
-                       "Folder that holds the checkpoint folders which LoadWeights may name. Needs "
+                       "Folder that contains the checkpoint folders for LoadWeights. Needs "
                        "--admin_listen."),
               [options] { return CheckAdmin(*options); }),
-      TextFlag("port_file", &options->port_file,
-               "File that gets the port of --listen once it is bound."),
+      TextFlag("port_file", &options->port_file, "File that receives the bound port of --listen."),
       SwitchFlag("reflection", &options->reflection, "Answer gRPC server reflection on --listen."),
   };
 }
@@ -185,19 +184,20 @@ Flags RoutingFlags(ServerOptions* options) {
   return {
       ChoiceFlag<std::optional<Policy>>(
           "policy", &options->model.policy, PolicyChoices(),
-          "Who picks the backend for POLICY_DEFAULT: reference (fixed rules), measured (the least "
+          "Policy that chooses the backend for POLICY_DEFAULT: reference (fixed rules), measured "
+          "(the least "
           "predicted cost; measures at start) or auto (measured where fused runs, where "
           "--route_costs has costs, or where measuring is forecast to take at most 2 s; else "
           "reference)."),
       TextFlag("route_costs", &options->model.route_costs,
-               "File of measured costs: read where it fits device, model and version, else written "
-               "after measuring; '' measures at each start that needs it."),
+               "File of measured costs: read if it fits device, model and version, else written "
+               "after measuring; '' = measure at each start that needs costs."),
       ChoiceFlag<Backend>("backend", &options->engine.default_backend, ChoicesOf(kBackends),
-                          "Backend for requests that leave backend and policy open: auto, dense, "
-                          "segmented, path, or fused where it runs."),
+                          "Backend for requests that name neither backend nor policy: auto, dense, "
+                          "segmented, path, or fused if it runs."),
       ChoiceFlag<Packing>(
           "packing", &options->engine.default_packing, ChoicesOf(kPackings),
-          "Packing for requests that leave packing and policy open: auto or padded."),
+          "Packing for requests that name neither packing nor policy: auto or padded."),
   };
 }
 
@@ -213,8 +213,8 @@ Flags RequestFlags(ServerOptions* options) {
       Limit(IntegerFlag("max_tokens", &request->max_tokens, {1, kMaxInt32},
                         "Tokens of one request as sent: each prefix counts once.")),
       Limit(IntegerFlag("max_mask_bytes", &request->max_mask_bytes, {0, kMaxInt64},
-                        "Bytes: the ancestor-mask budget of requests that name none, and the most "
-                        "they may name.")),
+                        "Bytes: the ancestor-mask budget of requests that name none, and the "
+                        "largest budget that requests may name.")),
       Limit(IntegerFlag("max_batch_tokens", &options->model.max_batch_tokens, {0, kMaxInt32},
                         "Tokens that one forward computes; 0 = 16,384 on a CPU, 65,536 on CUDA.")),
       Limit(IntegerFlag("max_request_bytes", &options->connections.max_request_bytes,
@@ -237,12 +237,12 @@ Flags LoadFlags(ServerOptions* options) {
           "max_stream_in_flight", &calls->max_stream_in_flight, {1, 65'536},
           "Unanswered requests of one ScoreStream; the next is read when there is room.")),
       Limit(IntegerFlag("encode_threads", &calls->encode_threads, {0, 256},
-                        "Threads that encode answers, so that a large answer does not hold up "
-                        "small ones; 0 = one a core, but 2 to 4.")),
+                        "Threads that encode answers, so that a large answer does not delay small "
+                        "ones; 0 = one per core, but 2 to 4.")),
       Limit(DurationFlag<int64_t>("write_timeout_ms", &calls->write_timeout, absl::Milliseconds(1),
                                   {0, 86'400'000},
                                   "Milliseconds that a client may leave an answer unread before "
-                                  "its call is cut; 0 = any time.")),
+                                  "its call is cut; 0 = no limit.")),
       Limit(IntegerFlag("max_request_memory_bytes", &calls->max_request_memory_bytes,
                         {1, kMaxInt64},
                         "Bytes: estimated host memory of all requests that are not answered yet.")),
@@ -255,14 +255,15 @@ Flags LoadFlags(ServerOptions* options) {
                       "Bytes: estimated device memory of a forward that several requests share.")),
       Limit(DurationFlag<int64_t>("batch_window_us", &scheduler->batch_window,
                                   absl::Microseconds(1), {0, 1'000'000},
-                                  "Microseconds that a forward which requests may share waits for "
-                                  "more of them; 0 = it runs once the device is free.")),
-      Limit(DurationFlag<int64_t>("low_priority_patience_ms", &scheduler->low_priority_patience,
-                                  absl::Milliseconds(1), {0, 3'600'000},
-                                  "Milliseconds that requests of low priority let others go first; "
-                                  "then they get every second forward.")),
+                                  "Microseconds that a forward waits for further requests that may "
+                                  "share it; 0 = it runs as soon as the device is free.")),
+      Limit(DurationFlag<int64_t>(
+          "low_priority_patience_ms", &scheduler->low_priority_patience, absl::Milliseconds(1),
+          {0, 3'600'000},
+          "Milliseconds after which waiting requests of low priority get every second forward.")),
       SwitchFlag("share_across_tenants", &options->engine.share_across_tenants,
-                 "Let equal prefixes of different tenants share computation."),
+                 "Allow requests of different tenants to share one forward. Off by default, "
+                 "because the token counts of an answer reveal what was shared."),
   };
 }
 
@@ -278,8 +279,8 @@ Flags ProcessFlags(CommandLine* line) {
                                {"all", LogRequests::kAll}},
                               "Answered requests that get a log line: none, errors or all."),
       IntegerFlag("log_lines_per_second", &options->log.lines_per_second, {0, 1'000'000},
-                  "Log lines of one event in a second; the next one says how many were left out; 0 "
-                  "= no limit."),
+                  "Most log lines of one event per second; the next line contains the number of "
+                  "lines that were left out; 0 = no limit."),
       DurationFlag<int32_t>(
           "drain_seconds", &options->drain_timeout, absl::Seconds(1), {0, 86'400},
           "Seconds that calls in flight get after SIGTERM or SIGINT before they are cancelled."),
@@ -290,7 +291,7 @@ Flags ProcessFlags(CommandLine* line) {
   };
 }
 
-// All flags, bound to `line`, in the order in which they are checked.
+// Returns all flags, bound to `line`, in the order of their checks.
 Flags AllFlags(CommandLine* line) {
   ServerOptions* options = &line->options;
   Flags all;

@@ -12,7 +12,7 @@ namespace {
 
 class ServerOptionsTest : public ::testing::Test {
  protected:
-  // Puts --model=/models/demo in front unless `arguments` begin with a --model of their own.
+  // Prepends --model=/models/demo unless `arguments` begin with a --model of their own.
   static absl::StatusOr<ServerOptions> Parse(std::vector<std::string> arguments) {
     if (arguments.empty() || !absl::StartsWith(arguments[0], "--model")) {
       arguments.insert(arguments.begin(), "--model=/models/demo");
@@ -44,7 +44,7 @@ TEST_F(ServerOptionsTest, DefaultsAreThoseOfTheStruct) {
   EXPECT_EQ(options->action, ServerOptions::Action::kServe);
 }
 
-TEST_F(ServerOptionsTest, ThePartsHaveTheirOwnDefaults) {
+TEST_F(ServerOptionsTest, ThePartsKeepTheirDefaults) {
   const auto options = Parse({});
   ASSERT_TRUE(options.ok()) << options.status();
   const Scheduler::Options scheduler;
@@ -186,20 +186,20 @@ TEST_F(ServerOptionsTest, WordsAndRangesAreChecked) {
   }
 }
 
-TEST_F(ServerOptionsTest, PlaintextBeyondLoopbackNeedsTheWord) {
+TEST_F(ServerOptionsTest, PlaintextBeyondLoopbackNeedsAFlag) {
   for (const char* address : {"0.0.0.0:1", "10.0.0.1:1", "[::]:1", "example.com:1",
                               "127.example.com:1", "127.0.0.256:1"}) {
     const std::string listen = absl::StrCat("--listen=", address);
     EXPECT_TRUE(absl::StrContains(Error({listen}), "--insecure")) << address;
     EXPECT_TRUE(Parse({listen, "--insecure"}).ok()) << address;
-    // They say nothing about requests, and probes come from elsewhere.
+    // Health checks reveal nothing about requests, and probes come from other hosts.
     EXPECT_TRUE(Parse({absl::StrCat("--health_listen=", address),
                        absl::StrCat("--metrics_listen=", address)})
                     .ok());
   }
 }
 
-TEST_F(ServerOptionsTest, TheAdminServiceNeedsAFolderAndBeyondLoopbackTheWord) {
+TEST_F(ServerOptionsTest, TheAdminServiceNeedsAFolderAndBeyondLoopbackAFlag) {
   const std::string root = absl::StrCat("--weights_root=", ::testing::TempDir());
   const absl::StatusOr<ServerOptions> local = Parse({"--admin_listen=127.0.0.1:1", root});
   ASSERT_TRUE(local.ok()) << local.status();

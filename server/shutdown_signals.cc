@@ -15,7 +15,7 @@ ShutdownSignals::ShutdownSignals() {
   sigaddset(&signals_, SIGTERM);
   sigaddset(&signals_, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-  // Whoever reads our output may go away; that is no reason to stop.
+  // A reader of the output that goes away must not stop the server.
   std::signal(SIGPIPE, SIG_IGN);
   std::thread([this] { Loop(); }).detach();
 }
@@ -36,7 +36,7 @@ void ShutdownSignals::Loop() {
     sigwait(&signals_, &signal);
     LogInfo("signal", {{"number", signal}});
     MutexLock lock(&mutex_);
-    // Without destructors: other threads are in the middle of things.
+    // Destructors must not run, because other threads still use their objects.
     if (received_) {
       _exit(kInterruptedExitCode);
     }

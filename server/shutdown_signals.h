@@ -1,8 +1,8 @@
-// SIGTERM and SIGINT as something to wait for.
+// Waits for SIGTERM and SIGINT.
 //
-// A thread takes them with sigwait, so that nothing runs inside a signal handler. The first one
-// asks for a shutdown; until Arm it ends the process at once, since nothing is being served yet.
-// The second one always does.
+// A thread receives them with sigwait, so that nothing runs inside a signal handler. The first
+// signal requests a shutdown; before Arm it ends the process at once, because nothing is being
+// served yet. The second signal always ends the process at once.
 #ifndef SERVER_SHUTDOWN_SIGNALS_H_
 #define SERVER_SHUTDOWN_SIGNALS_H_
 
@@ -14,20 +14,20 @@
 
 namespace canopy::server {
 
-// Exit code of a second signal: calls in flight were lost.
+// The exit code after a second signal: calls in progress were lost.
 inline constexpr int kInterruptedExitCode = 1;
 
-// Make one, before any other thread is started: those inherit the blocked signals. Lives as long as
-// the process. Thread-safe.
+// Create one before any other thread is started, because threads inherit the blocked signals. Lives
+// as long as the process. Thread-safe.
 class ShutdownSignals {
  public:
   ShutdownSignals();
   ShutdownSignals(const ShutdownSignals&) = delete;
   ShutdownSignals& operator=(const ShutdownSignals&) = delete;
 
-  // From now on the first signal is for Wait.
+  // From now on the first signal makes Wait return true.
   void Arm() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether a signal has come, waiting for one up to `timeout`.
+  // Returns whether a signal has arrived, after waiting up to `timeout` for one.
   bool Wait(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -59,7 +59,7 @@ constexpr absl::string_view kExitCodes =
     "or file;\n  3 the server cannot be reached.\n"
     "The answer goes to stdout, errors go to stderr.\n";
 
-// Which commands take a flag.
+// The commands that take a flag, as bits.
 enum CommandSet : unsigned {
   kScore = 1,
   kExplain = 2,
@@ -105,7 +105,7 @@ constexpr FlagUse kOwnFlags[] = {
     {"priority", kScore},
 };
 
-// All flags: those above, then one for each field of Outputs.
+// Returns all flags: those above, then one for each field of Outputs.
 const std::vector<FlagUse>& Flags() {
   static const auto* const flags = [] {
     auto* uses = new std::vector<FlagUse>(std::begin(kOwnFlags), std::end(kOwnFlags));
@@ -129,12 +129,12 @@ const Command* FindCommand(absl::string_view name) {
   return found == std::end(kCommands) ? nullptr : found;
 }
 
-// The bit in FlagUse::commands of a command in kCommands.
+// Returns the bit in FlagUse::commands of a command in kCommands.
 unsigned CommandBit(const Command& command) { return 1U << (&command - std::begin(kCommands)); }
 
 absl::Status Usage(absl::string_view problem) { return absl::InvalidArgumentError(problem); }
 
-// The names of the flags that one of `commands` takes.
+// Returns the names of the flags that one of `commands` takes.
 std::vector<absl::string_view> NamesOf(unsigned commands) {
   std::vector<absl::string_view> names;
   for (const FlagUse& flag : Flags()) {
@@ -170,7 +170,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string> argum
   }
   for (const std::string& flag : read->flags) {
     if ((FindFlag(flag)->commands & CommandBit(*command)) == 0) {
-      return Usage(absl::StrCat("--", flag, " is no flag of `", command->name, "`"));
+      return Usage(absl::StrCat("--", flag, " is not a flag of `", command->name, "`"));
     }
   }
   line.command = std::string(command->name);

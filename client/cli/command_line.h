@@ -1,4 +1,4 @@
-// Reads the arguments of `canopy`: the command, its flags and its file.
+// Parses the arguments of `canopy`: the command, its flags and its file.
 #ifndef CLIENT_CLI_COMMAND_LINE_H_
 #define CLIENT_CLI_COMMAND_LINE_H_
 
@@ -13,17 +13,18 @@
 namespace canopy::client {
 
 struct CommandLine {
-  std::string command;  // score, explain, model, health, load_weights, or empty with --help.
-  std::vector<std::string> files;  // What follows the command and is no flag.
+  std::string command;  // score, explain, model, health or load_weights; may be empty with --help
+  std::vector<std::string> files;  // the arguments after the command that are not flags
   bool help = false;
 };
 
-// Puts all flags (flags.h) at their defaults, then sets those named in `arguments`: --name=value,
-// --name value, --name or --noname; `--` ends them. INVALID_ARGUMENT naming the argument: an
-// unknown command or flag, a flag that the command does not take, a bad value, more than one file.
+// Resets all flags (flags.h) to their defaults, then sets those in `arguments`: --name=value,
+// --name value, --name or --noname; `--` ends them. Returns INVALID_ARGUMENT with the argument for
+// an unknown command or flag, a flag that the command does not take, a bad value, or more than one
+// file.
 absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string> arguments);
 
-// Text for --help of `command`; of the whole program when it is empty.
+// Returns the text for --help of `command`; for the whole program if it is empty.
 std::string HelpText(absl::string_view command);
 
 }  // namespace canopy::client

@@ -1,4 +1,4 @@
-// What people see: tables and trees as golden text.
+// Compares tables and trees with golden text.
 #include <string>
 
 #include "client/cli/model_table.h"
@@ -76,7 +76,7 @@ ms      decode 0.100  queue 0.200  plan 0.300  device 4.000  encode_queue 0.020 
 )");
 }
 
-// The same answer with scores alone.
+// Returns the same answer with scores only.
 v1::ScoreResponse OnlyScores(v1::ScoreResponse response) {
   response.clear_vectors();
   for (v1::QuestionResult& question : *response.mutable_results()) {
@@ -107,7 +107,7 @@ TEST(ScoreTablesTest, UnscoredCandidatesComeLast) {
 )");
 }
 
-TEST(ScoreTablesTest, ACandidateThatLacksOneOutputSaysWhichAndShowsTheRest) {
+TEST(ScoreTablesTest, ACandidateWithoutOneOutputNamesItAndShowsTheOthers) {
   v1::ScoreResponse response = OnlyScores(SampleResponse());
   for (v1::CandidateResult& candidate : *response.mutable_results(0)->mutable_candidates()) {
     candidate.set_sum_logprob(-3);
@@ -116,7 +116,7 @@ TEST(ScoreTablesTest, ACandidateThatLacksOneOutputSaysWhichAndShowsTheRest) {
   blue->set_unscored_reason("non_finite");
   blue->add_unscored_outputs("token_logprobs");
   blue->clear_sum_logprob();
-  // A large log-probability does not rank among scores.
+  // A large log-probability is not ranked among scores.
   v1::CandidateResult* red = response.mutable_results(0)->mutable_candidates(0);
   red->set_unscored_reason("non_finite");
   red->add_unscored_outputs("scores");
@@ -190,7 +190,8 @@ TEST(ScoreTablesTest, LevelsLabelsAndVectorsAloneHaveNoWinner) {
 )");
 }
 
-// Under scope path a shared prefix is scored once, however many candidates have it in their lists.
+// Under scope path, a shared prefix is shown once, even if several candidates have it in their
+// lists.
 TEST(ScoreTablesTest, LongRunsAndListsAreCutAndCounted) {
   v1::ScoreRequest request;
   v1::Question* question = request.add_questions();
@@ -221,7 +222,7 @@ TEST(ScoreTablesTest, LongRunsAndListsAreCutAndCounted) {
   EXPECT_THAT(text, HasSubstr("    |   and 5 more tokens (--format=json)\n"));
   EXPECT_THAT(text, HasSubstr("    |   and 2 more top tokens (--format=json)\n"));
   EXPECT_THAT(text, Not(HasSubstr("-32.5000")));
-  // Each candidate's own token, and the prefix but once.
+  // Each candidate's own token is shown, and the prefix once.
   for (const char* once : {"token          100\n", "token          101\n", " -0.5000  "}) {
     EXPECT_EQ(text.find(once), text.rfind(once)) << once;
     EXPECT_THAT(text, HasSubstr(once));
@@ -285,7 +286,7 @@ planned outputs scores token_logprobs  rows: 5 endpoints, 6 distributions, 0 val
 )");
 }
 
-TEST(DrawTreesTest, RailsAndShortenedRuns) {
+TEST(DrawTreesTest, BranchLinesAndCutRuns) {
   v1::ScoreRequest request;
   v1::Question* question = request.add_questions();
   v1::ExplainResponse response;

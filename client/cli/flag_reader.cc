@@ -20,7 +20,7 @@ namespace {
 
 absl::Status Usage(absl::string_view problem) { return absl::InvalidArgumentError(problem); }
 
-// What the values of a flag are, for errors.
+// Returns a description of the values of a flag, for errors.
 absl::string_view Wanted(absl::string_view name) {
   const absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
   if (flag.IsOfType<absl::Duration>() || flag.IsOfType<absl::optional<absl::Duration>>()) {
@@ -36,7 +36,7 @@ absl::string_view Wanted(absl::string_view name) {
                                       : "a value of this flag: a whole number in its range";
 }
 
-// Arguments one after the other, and what has been made of them.
+// Reads arguments one after the other.
 class Reader {
  public:
   Reader(absl::Span<const std::string> arguments, absl::Span<const absl::string_view> names)
@@ -113,8 +113,8 @@ class Reader {
   Arguments read_;
 };
 
-// `text` broken between words, so that no line goes beyond kHelpColumns unless a word does; further
-// lines start at column `indent`, where the first one stands.
+// Returns `text` with line breaks between words, so that no line exceeds kHelpColumns unless a word
+// does. All lines start at column `indent`.
 std::string Wrapped(absl::string_view text, size_t indent) {
   constexpr size_t kHelpColumns = 100;
   std::string wrapped;

@@ -1,6 +1,6 @@
-// The flags of `canopy`, as Abseil flags. command_line.h sets them from arguments and says which
-// command takes which; the text of --help is theirs. Every field of canopy.v1.Outputs has a flag of
-// the same name and type; request_flags.cc finds the flag by the name of the field.
+// The flags of `canopy`, as Abseil flags, with the texts of --help. command_line.h sets them from
+// arguments and defines the commands that take each flag. Every field of canopy.v1.Outputs has a
+// flag of the same name and type; request_flags.cc finds the flag by the name of the field.
 #ifndef CLIENT_CLI_FLAGS_H_
 #define CLIENT_CLI_FLAGS_H_
 

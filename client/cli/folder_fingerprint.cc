@@ -21,7 +21,7 @@ absl::StatusOr<std::string> FolderFingerprint(const std::string& source) {
   HostModelOptions options;
   options.source = source;
   options.config = absl::GetFlag(FLAGS_config);
-  // How a folder pools decides whether it is served, not what its weights answer.
+  // The pooling of a folder decides whether it is served, but does not change the fingerprint.
   options.force_last_token_pooling = true;
   options.reading.num_threads =
       static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));

@@ -1,6 +1,6 @@
-// `canopy fingerprint`: what identifies the model in a folder, computed without a server. This is
+// `canopy fingerprint`: computes the fingerprint of the model in a folder without a server. This is
 // the only part of the client that includes core: it must compute exactly what a server does, and
-// the code that reads checkpoints has no LibTorch.
+// the code that reads checkpoints does not use LibTorch.
 #ifndef CLIENT_CLI_FOLDER_FINGERPRINT_H_
 #define CLIENT_CLI_FOLDER_FINGERPRINT_H_
 
@@ -10,11 +10,10 @@
 
 namespace canopy::client {
 
-// Returns the fingerprint of a Hugging Face folder, or of synthetic:CONFIG.json, with what the
-// flags
-// --config, --reranker_yes_token and --reranker_no_token say. Holds the weights in memory
-// meanwhile. INVALID_ARGUMENT for wrong flags and unsupported configurations; NOT_FOUND for missing
-// files; DATA_LOSS for a bad checkpoint, or one that changes meanwhile.
+// Returns the fingerprint of a Hugging Face folder, or of synthetic:CONFIG.json, under the flags
+// --config, --reranker_yes_token and --reranker_no_token. Holds the weights in memory meanwhile.
+// Returns INVALID_ARGUMENT for wrong flags and unsupported configurations, NOT_FOUND for missing
+// files, and DATA_LOSS for a bad checkpoint, or one that changes meanwhile.
 absl::StatusOr<std::string> FolderFingerprint(const std::string& source);
 
 }  // namespace canopy::client

@@ -61,7 +61,7 @@ std::vector<std::pair<std::string, std::string>> Properties(const v1::Model& mod
       {"pad_token", PadToken(model)},
       {"build", model.build()},
   };
-  // A protobuf map has no order of its own.
+  // A protobuf map has no defined order, so the entries are sorted.
   for (const auto& [name, value] :
        std::map<std::string, uint64_t>(model.limits().begin(), model.limits().end())) {
     properties.emplace_back(absl::StrCat("limit ", name), absl::StrCat(value));

@@ -1,4 +1,4 @@
-// Shows loaded models as text.
+// Formats loaded models as text.
 #ifndef CLIENT_CLI_MODEL_TABLE_H_
 #define CLIENT_CLI_MODEL_TABLE_H_
 
@@ -9,7 +9,8 @@
 
 namespace canopy::client {
 
-// A block a model: one `name  value` line a property, limits sorted by name.
+// Returns one block per model, with one `name  value` line per property and the limits sorted by
+// name.
 std::string ModelTables(const v1::ListModelsResponse& response, const Palette& palette);
 
 }  // namespace canopy::client

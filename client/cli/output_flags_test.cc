@@ -1,4 +1,4 @@
-// Every field of canopy.v1.Outputs has a flag of its name, which sets it.
+// Every field of canopy.v1.Outputs has a flag with its name, which sets the field.
 #include <string>
 #include <vector>
 
@@ -29,7 +29,7 @@ std::string ValueOf(const Field& field) {
   }
 }
 
-TEST(OutputFlagsTest, EachSetsItsFieldAndNoOther) {
+TEST(OutputFlagsTest, EachFlagSetsOnlyItsField) {
   const google::protobuf::Descriptor& outputs = *v1::Outputs::descriptor();
   for (int i = 0; i < outputs.field_count(); ++i) {
     const Field& field = *outputs.field(i);

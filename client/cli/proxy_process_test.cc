@@ -1,5 +1,5 @@
-// The programs in child processes with a proxy in their environment: what goes direct, what goes
-// through it, and what errors say.
+// Runs the programs in child processes with a proxy in their environment. Checks which calls go
+// directly, which go through the proxy, and the texts of errors.
 #include <netinet/in.h>
 #include <poll.h>
 #include <spawn.h>
@@ -46,7 +46,7 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   return pointers;
 }
 
-// Runs a program with no other environment than `environment`, entries as NAME=VALUE.
+// Runs a program with only `environment` as its environment, with entries NAME=VALUE.
 Result RunProgram(const char* program, std::vector<std::string> arguments,
                   std::vector<std::string> environment) {
   int fds[2];
@@ -83,7 +83,7 @@ sockaddr_in Loopback(int port) {
   return address;
 }
 
-// An HTTP proxy that leads every tunnel to one port of this machine, one after the other.
+// An HTTP proxy that connects every tunnel to one port of this machine, one after the other.
 class FakeProxy {
  public:
   explicit FakeProxy(int server_port) : server_port_(server_port) {
@@ -108,7 +108,7 @@ class FakeProxy {
 
   int port() const { return port_; }
 
-  // The heads of all requests, once the proxy has stopped.
+  // Returns the heads of all requests, after the proxy has stopped.
   const std::string& Stop() {
     if (thread_.joinable()) {
       shutdown(listener_, SHUT_RDWR);
@@ -147,11 +147,11 @@ class FakeProxy {
   const int listener_ = socket(AF_INET, SOCK_STREAM, 0);
   const int server_port_;
   int port_ = 0;
-  std::string heads_;  // of the thread until it has ended
+  std::string heads_;  // used by the thread until it has ended
   std::thread thread_;
 };
 
-// A port that nobody listens on.
+// Returns a port on which nobody listens.
 std::string ClosedPort() {
   const FakeScorer gone;
   return gone.target();
@@ -205,7 +205,7 @@ TEST_F(ProxyProcessTest, AProxyLeadsToServersElsewhereWithItsCredentials) {
 TEST_F(ProxyProcessTest, CapitalNoProxyAndRangesCount) {
   FakeProxy proxy(server_port());
   for (const char* no_proxy : {"NO_PROXY=192.0.2.0/24", "no_proxy=192.0.2.0/24", "NO_PROXY=*"}) {
-    // 192.0.2.1 is nobody's address. An error that names no proxy came the direct way.
+    // 192.0.2.1 belongs to nobody. An error that names no proxy comes from a direct call.
     const Result result =
         RunProgram(kCanopy, {"health", "--server=192.0.2.1:50051", "--deadline=300ms"},
                    {absl::StrCat("http_proxy=http://127.0.0.1:", proxy.port()), no_proxy});
@@ -234,7 +234,7 @@ TEST_F(ProxyProcessTest, AProxyOfAnotherKindIsAUsageError) {
   const Result result = RunProgram(kCanopy, {"health", "--server=canopy.invalid:50051"},
                                    {"https_proxy=socks5://127.0.0.1:1"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.output, HasSubstr("https_proxy: gRPC speaks to HTTP proxies only"));
+  EXPECT_THAT(result.output, HasSubstr("https_proxy: gRPC supports HTTP proxies only"));
 }
 
 }  // namespace

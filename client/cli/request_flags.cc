@@ -46,7 +46,7 @@ absl::StatusOr<Enums> ReadEnums() {
   return enums;
 }
 
-// Sets a field of Outputs from the flag of its name.
+// Sets a field of Outputs from the flag with the same name.
 absl::Status FillOutput(const google::protobuf::FieldDescriptor& field, v1::Outputs* outputs) {
   using Field = google::protobuf::FieldDescriptor;
   const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(field.name());

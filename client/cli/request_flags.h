@@ -1,4 +1,4 @@
-// Makes client options and requests out of the flags.
+// Builds client options and requests from command-line flags.
 #ifndef CLIENT_CLI_REQUEST_FLAGS_H_
 #define CLIENT_CLI_REQUEST_FLAGS_H_
 
@@ -11,12 +11,13 @@
 
 namespace canopy::client {
 
-// Where calls of `command` go: to --admin for load_weights, else to --server.
+// Returns the target of `command`: --admin for load_weights, else --server.
 std::string TargetFromFlags(absl::string_view command);
 
 ClientOptions OptionsFromFlags(absl::string_view command = "");
 
-// Everything but the questions. INVALID_ARGUMENT naming the flag for an unknown name.
+// Fills in everything except the questions. Returns INVALID_ARGUMENT with the flag for an unknown
+// name.
 absl::Status FillFromFlags(v1::ScoreRequest* request);
 
 }  // namespace canopy::client

@@ -194,7 +194,7 @@ class Session {
     return code;
   }
 
-  // The server's refusal, its violations a line each.
+  // Prints the server's refusal, with one line per violation.
   ExitCode Refuse(const absl::Status& status) {
     const ErrorDetails details = GetErrorDetails(status);
     const std::vector<FieldViolation>& violations = details.violations;

@@ -1,4 +1,4 @@
-// The program `canopy` as a function, so that tests run it whole.
+// The program `canopy` as a function, so that tests can run all of it.
 #ifndef CLIENT_CLI_RUN_CLI_H_
 #define CLIENT_CLI_RUN_CLI_H_
 
@@ -13,12 +13,12 @@ namespace canopy::client {
 // Exit codes of `canopy`.
 enum ExitCode : int {
   kOk = 0,
-  kRefused = 1,      // By the server; or its answer was wrong.
-  kUsage = 2,        // Bad flag, bad input, unreadable or unwritable file.
-  kUnreachable = 3,  // No server, or one that is not up.
+  kRefused = 1,      // refused by the server, or the answer was wrong
+  kUsage = 2,        // a bad flag, bad input, or an unreadable or unwritable file
+  kUnreachable = 3,  // no server, or one that is not ready
 };
 
-// Where a run reads and writes.
+// The inputs and outputs of a run.
 struct Streams {
   std::istream& in;
   std::ostream& out;
@@ -27,8 +27,8 @@ struct Streams {
   bool in_is_terminal = false;
 };
 
-// Runs `canopy` with `arguments` (the program's name left out). Answers go to `out`, errors to
-// `err`. One run at a time: flags are global, and start each run at their defaults.
+// Runs `canopy` with `arguments`, without the program's name. Answers go to `out`, errors to `err`.
+// Only one run at a time is allowed, because flags are global; each run starts with their defaults.
 ExitCode RunCli(absl::Span<const std::string> arguments, const Streams& streams);
 
 }  // namespace canopy::client

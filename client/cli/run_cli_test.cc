@@ -1,4 +1,4 @@
-// The whole program: arguments, streams and exit codes, against an in-process server.
+// Runs the whole program against an in-process server: arguments, streams and exit codes.
 #include "client/cli/run_cli.h"
 
 #include <netinet/in.h>
@@ -84,7 +84,7 @@ class RunCliTest : public ::testing::Test {
     };
   }
 
-  // Runs with --server in front of `arguments`.
+  // Runs with --server before `arguments`.
   Result Run(std::vector<std::string> arguments, const std::string& input = kInput,
              bool out_is_terminal = false) {
     arguments.insert(arguments.begin(), "--server=" + server_.target());
@@ -175,7 +175,8 @@ TEST_F(RunCliTest, EveryFlagReachesTheRequest) {
 }
 
 TEST_F(RunCliTest, OutputFlagsReachTheRequest) {
-  // Our server gives none of these, so the answer is refused: the request is what counts here.
+  // The fake server returns none of these outputs, so the answer is refused. The test checks the
+  // request.
   Run({"score", "--vectors", "--probabilities", "--token_logprobs", "--entropy", "--vocab_range",
        "--values=true", "--top_logprobs=5"});
   EXPECT_TRUE(received_.outputs().vectors());
@@ -334,7 +335,7 @@ TEST(RunCliUnreachableTest, NoServerIsExitCode3) {
   }
 }
 
-// A port that takes connections and never says a word.
+// A port that accepts connections and never sends anything.
 class SilentPort {
  public:
   SilentPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -353,7 +354,7 @@ class SilentPort {
   SilentPort& operator=(const SilentPort&) = delete;
 
   const std::string& target() const { return target_; }
-  // The next connection; -1 after Stop.
+  // Returns the next connection; -1 after Stop.
   int Accept() const { return accept(socket_, nullptr, nullptr); }
   void Stop() const { shutdown(socket_, SHUT_RDWR); }
 
@@ -362,7 +363,7 @@ class SilentPort {
   std::string target_;
 };
 
-// What a port that answers every connection with `answer` makes `canopy health` say.
+// Returns the output of `canopy health` for a port that answers every connection with `answer`.
 std::string ErrorAt(const std::string& answer, std::string* target) {
   const SilentPort port;
   *target = port.target();
@@ -397,7 +398,7 @@ TEST(RunCliUnreachableTest, AMetricsPortIsExplained) {
 }
 
 TEST_F(RunCliTest, AServerWithoutTheCallIsExplained) {
-  // As gRPC refuses what no service of a server has.
+  // The status is that of gRPC for a method that no service has.
   server_.load_weights = [](grpc::ServerContext* /*context*/,
                             const v1::LoadWeightsRequest& /*request*/, v1::Model* /*model*/) {
     return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
@@ -431,7 +432,7 @@ TEST(RunCliUnreachableTest, DeadlineBeforeAnyConnectionIsExitCode3) {
   EXPECT_THAT(err.str(), StartsWith("canopy: DEADLINE_EXCEEDED: "));
 }
 
-TEST_F(RunCliTest, AServerThatRefusesIsRunning) {
+TEST_F(RunCliTest, ARefusalShowsThatTheServerRuns) {
   server_.score = [](grpc::ServerContext* /*context*/, const v1::ScoreRequest& /*request*/,
                      v1::ScoreResponse* /*response*/) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
@@ -444,7 +445,7 @@ TEST_F(RunCliTest, AServerThatRefusesIsRunning) {
 TEST_F(RunCliTest, DeadlineOfASlowServerIsExitCode1) {
   server_.score = [](grpc::ServerContext* context, const v1::ScoreRequest& /*request*/,
                      v1::ScoreResponse* /*response*/) {
-    // Ends with the call: the server learns of the client's deadline.
+    // The handler ends with the call, so the server learns of the client's deadline.
     while (!context->IsCancelled()) {
       std::this_thread::yield();
     }
@@ -493,8 +494,8 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{{"score", "--max_mask_bytes=1.5"}, "--max_mask_bytes: '1.5'"},
         UsageCase{{"score", "--format=xml"}, "--format: 'xml' is not one of table|json"},
         UsageCase{{"score", "--color=red"}, "--color: 'red' is not one of"},
-        UsageCase{{"score", "--svg=x"}, "--svg is no flag of `score`"},
-        UsageCase{{"explain", "--priority=low"}, "--priority is no flag of `explain`"},
+        UsageCase{{"score", "--svg=x"}, "--svg is not a flag of `score`"},
+        UsageCase{{"explain", "--priority=low"}, "--priority is not a flag of `explain`"},
         UsageCase{{"score", "--server=127.0.0.1"},
                   "target '127.0.0.1' has no port from 1 to 65535: give HOST:PORT"},
         UsageCase{{"score", "--server=dns:///canopy"}, "has no port"},
@@ -521,8 +522,8 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{{"score", "--sever=h:1"}, "unknown flag --sever; did you mean --server?"},
         UsageCase{{"score", "--inputs=x"}, "unknown flag --inputs; did you mean --input?"},
         UsageCase{{"score", "/"}, "cannot read '/': it is a folder; name a file in it"},
-        UsageCase{{"model", "--backend=dense"}, "--backend is no flag of `model`"},
-        UsageCase{{"health", "--model=m"}, "--model is no flag of `health`"},
+        UsageCase{{"model", "--backend=dense"}, "--backend is not a flag of `model`"},
+        UsageCase{{"health", "--model=m"}, "--model is not a flag of `health`"},
         UsageCase{{"health", "file"}, "unexpected argument 'file'"},
         UsageCase{{"score", "a", "b"}, "unexpected argument 'b'"},
         UsageCase{{"score", "a", "--input=b"}, "--input and a file are both given"},

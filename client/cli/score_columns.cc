@@ -41,15 +41,15 @@ std::string LogitRange(const v1::CandidateResult& result) {
       Number(*std::max_element(result.max_logit().begin(), result.max_logit().end())));
 }
 
-// 20 marks are certainty, so that the bars of a question make up its distribution.
+// 20 marks stand for probability 1, so that the bars of a question add up to its distribution.
 std::string Bar(float probability) {
   constexpr float kMarks = 20;
-  // A server may send any finite number.
+  // The value is limited, because a server may send any finite number.
   return std::string(static_cast<size_t>(std::lround(std::clamp(probability, 0.0F, 1.0F) * kMarks)),
                      '#');
 }
 
-// Shape and length of one row, as `float32[64] norm 1.0000`.
+// Returns the shape and length of one row, such as `float32[64] norm 1.0000`.
 std::string VectorSummary(const v1::Tensor& vectors, uint64_t row) {
   const uint64_t hidden = vectors.shape(1);
   double sum_of_squares = 0;
@@ -64,14 +64,15 @@ std::string VectorSummary(const v1::Tensor& vectors, uint64_t row) {
 using Result = v1::CandidateResult;
 
 struct CandidateColumn {
-  const char* output;  // the field of Outputs that it shows
+  const char* output;  // the field of Outputs that the column shows
   const char* title;
   bool (*has)(const Result& result);
   std::string (*cell)(const Result& result);
   TextTable::Align align = TextTable::Align::kRight;
 };
 
-// Columns made for one output. A per-token list whose output has none gets the mean of its numbers.
+// The columns that are specific to one output. Other per-token lists get a column with the mean of
+// their numbers.
 const CandidateColumn kColumns[] = {
     {"scores", "score", [](const Result& r) { return r.has_score(); },
      [](const Result& r) { return r.has_score() ? Number(r.score()) : ""; }},
@@ -107,7 +108,7 @@ bool HasColumn(const Field& output) {
                      [&output](const auto& column) { return column.output == output.name(); });
 }
 
-// The column of a list of numbers.
+// Returns the column of a list of numbers.
 ScoreColumn MeanColumn(const Field& list) {
   return {absl::StrCat("mean ", EntryTitle(list)), [&list](const Result& result, uint64_t /*row*/) {
             return IsFloat(list) ? Mean(FloatsOf(result, list)) : Mean(IntegersOf(result, list));

@@ -1,4 +1,4 @@
-// The columns of a score table: which ones an answer needs, and a candidate's cells.
+// The columns of a score table: those that an answer needs, and the cells of a candidate.
 #ifndef CLIENT_CLI_SCORE_COLUMNS_H_
 #define CLIENT_CLI_SCORE_COLUMNS_H_
 
@@ -14,13 +14,13 @@ namespace canopy::client {
 
 struct ScoreColumn {
   std::string title;
-  // The cell of a scored candidate; `row` is its row in the answer's vectors.
+  // Returns the cell of a scored candidate. `row` is its row in the answer's vectors.
   std::function<std::string(const v1::CandidateResult& result, uint64_t row)> cell;
   TextTable::Align align = TextTable::Align::kRight;
 };
 
-// The columns for what at least one candidate of `response` has, in a fixed order. They refer to
-// `response`, which must outlive them.
+// Returns the columns for the outputs that at least one candidate of `response` has, in a fixed
+// order. `response` must outlive the columns, which refer to it.
 std::vector<ScoreColumn> ColumnsOf(const v1::ScoreResponse& response);
 
 }  // namespace canopy::client

@@ -21,11 +21,12 @@
 namespace canopy::client {
 namespace {
 
-// What ranks a candidate, larger = better: whether it can be ranked at all, and by which number.
+// The sort key of a candidate, larger = better: whether it can be ranked, and the number that ranks
+// it.
 using RankKey = std::pair<bool, float>;
 
-// The keys of a question's candidates, which are all of one kind: a candidate that lacks its score
-// is not ranked by its log-probability among the scores of others.
+// Returns the keys of a question's candidates. All keys are numbers of the same kind: a candidate
+// without a score is not ranked by its log-probability among the scores of others.
 std::vector<RankKey> RankKeys(const v1::QuestionResult& result) {
   bool has_score = false;
   bool has_probability = false;
@@ -43,7 +44,7 @@ std::vector<RankKey> RankKeys(const v1::QuestionResult& result) {
   return keys;
 }
 
-// Indices of the candidates, the best first.
+// Returns the indices of the candidates, the best first.
 std::vector<int> Ranked(const std::vector<RankKey>& keys) {
   std::vector<int> order(keys.size());
   std::iota(order.begin(), order.end(), 0);
@@ -52,7 +53,7 @@ std::vector<int> Ranked(const std::vector<RankKey>& keys) {
   return order;
 }
 
-// What stands beside the name of a candidate that lacks some of what was asked for, or all of it.
+// Returns the note beside the name of a candidate that lacks requested outputs.
 std::string UnscoredNote(const v1::CandidateResult& result, bool shows_nothing) {
   const std::string reason = EscapeAndElide(result.unscored_reason(), 40);
   if (shows_nothing) {
@@ -99,7 +100,7 @@ std::string QuestionTable(const v1::QuestionResult& result, const std::vector<Sc
   std::vector<size_t> ranks(order.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   if (result.has_score()) {
-    // Levels stay in their own order, so that the bars draw the distribution over them.
+    // Levels keep their own order, so that the bars show the distribution over them.
     std::sort(ranks.begin(), ranks.end(),
               [&order](size_t left, size_t right) { return order[left] < order[right]; });
   }

@@ -1,4 +1,4 @@
-// Shows a Score answer as text: a table a question, its tree where tokens are scored, and the
+// Formats a Score answer as text: a table per question, its tree if tokens are scored, and the
 // footer.
 #ifndef CLIENT_CLI_SCORE_TABLE_H_
 #define CLIENT_CLI_SCORE_TABLE_H_
@@ -10,11 +10,11 @@
 
 namespace canopy::client {
 
-// Candidates are ranked by score, else probability, else log-probability, ties and unscored ones in
-// request order; the best is marked with `*`. Levels of a score question stay in their order. A
-// column stands for each output that the answer has;
-// per-token lists are summed up in it, and stand under their tokens in the question's tree below.
-// `response` must have passed CheckScoreResponse, as what Client returns has.
+// Candidates are ranked by score, else probability, else log-probability. Ties and unscored
+// candidates are in request order. The best candidate is marked with `*`. Levels of a score
+// question keep their order. Each output of the answer has a column. Per-token lists are summarised
+// in their column, and shown under their tokens in the question's tree. Precondition: `response`
+// has passed CheckScoreResponse, as every response of Client has.
 std::string ScoreTables(const v1::ScoreRequest& request, const v1::ScoreResponse& response,
                         const Palette& palette);
 

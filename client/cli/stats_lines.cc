@@ -9,7 +9,7 @@ namespace {
 
 std::string Shown(const std::string& text) { return text.empty() ? "-" : EscapeForTerminal(text); }
 
-// Explain computes nothing, and then nothing is saved.
+// Explain computes nothing, so nothing is saved.
 std::string Saved(const v1::Stats& stats) {
   if (stats.input_tokens() == 0 || stats.computed_tokens() == 0) {
     return "-";

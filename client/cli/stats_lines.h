@@ -1,4 +1,4 @@
-// The footer under a score table or a tree: how the request was run and what that saved.
+// The footer under a score table or a tree: how the request ran and how much that saved.
 #ifndef CLIENT_CLI_STATS_LINES_H_
 #define CLIENT_CLI_STATS_LINES_H_
 
@@ -9,7 +9,7 @@
 
 namespace canopy::client {
 
-// Three lines with their line ends: the route, the tokens (saved = 1 - computed / input) and the
+// Returns three lines with line ends: the route, the tokens (saved = 1 - computed / input) and the
 // time of each stage.
 std::string StatsLines(const v1::Stats& stats, const Palette& palette);
 

@@ -15,7 +15,8 @@ struct Range {
   uint32_t last;
 };
 
-// Controls, and what is invisible or changes the direction of what follows.
+// Control characters, and characters that are invisible or change the direction of the text after
+// them.
 constexpr std::array<Range, 13> kUnsafe = {{{0x00, 0x1F},
                                             {0x7F, 0x9F},
                                             {0xAD, 0xAD},
@@ -58,7 +59,7 @@ size_t WidthOf(uint32_t code_point) {
   return IsIn(kWide, code_point) ? 2 : 1;
 }
 
-// Takes the first character off `text` and returns it as it may be shown.
+// Removes the first character of `text` and returns it in a safe form.
 std::string TakeEscaped(absl::string_view* text) {
   const Utf8Character character = FirstUtf8Character(*text);
   if (!character.is_valid) {
@@ -102,7 +103,7 @@ std::string EscapeAndElide(absl::string_view text, size_t max_columns) {
   constexpr absl::string_view kEllipsis = "...";
   std::string shown;
   size_t columns = 0;
-  // What still leaves room for the ellipsis.
+  // The length of the text that leaves room for the ellipsis.
   size_t cut_bytes = 0;
   while (!text.empty()) {
     const std::string piece = TakeEscaped(&text);

@@ -1,5 +1,5 @@
-// Text that is safe and tidy on a terminal: ids and messages come from files and from servers, and
-// must not move the cursor, hide text or reverse its direction.
+// Text that is safe on a terminal. Ids and messages come from files and servers, and must not move
+// the cursor, hide text or reverse its direction.
 #ifndef CLIENT_CLI_TERMINAL_TEXT_H_
 #define CLIENT_CLI_TERMINAL_TEXT_H_
 
@@ -10,21 +10,23 @@
 
 namespace canopy::client {
 
-// `text` with control characters, invisible and direction-changing ones and invalid UTF-8 escaped,
-// as \x1b or \u{202e}. A backslash becomes two, so that the escapes are unambiguous.
+// Returns `text` with control characters, invisible and direction-changing characters and invalid
+// UTF-8 escaped, such as \x1b or \u{202e}. A backslash is doubled, so that the escapes are
+// unambiguous.
 std::string EscapeForTerminal(absl::string_view text);
 
-// Columns that valid UTF-8 takes on a terminal: 2 for wide East Asian characters and emoji, 0 for
-// combining marks.
+// Returns the columns that valid UTF-8 takes on a terminal: 2 for wide East Asian characters and
+// emoji, 0 for combining marks.
 size_t DisplayWidth(absl::string_view text);
 
-// Escaped, and cut to `max_columns` with `...` at the end where it is longer. max_columns >= 3.
+// Returns the escaped text, cut to `max_columns` with `...` at the end if it is longer.
+// Precondition: max_columns >= 3.
 std::string EscapeAndElide(absl::string_view text, size_t max_columns);
 
-// An id as tables and trees show it: escaped, cut to 40 columns, `#index` when it is empty.
+// Returns an id for tables and trees: escaped, cut to 40 columns, `#index` if it is empty.
 std::string ShownId(absl::string_view id, int index);
 
-// SGR colours, or nothing when off.
+// SGR colours; empty if disabled.
 class Palette {
  public:
   explicit Palette(bool on) : on_(on) {}

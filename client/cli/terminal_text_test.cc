@@ -8,7 +8,7 @@
 namespace canopy::client {
 namespace {
 
-TEST(EscapeForTerminalTest, EscapesWhatATerminalObeysOrHides) {
+TEST(EscapeForTerminalTest, EscapesControlAndInvisibleCharacters) {
   struct Case {
     std::string text;
     std::string escaped;

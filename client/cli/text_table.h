@@ -1,4 +1,4 @@
-// Lays rows of cells out in aligned columns.
+// Formats rows of cells in aligned columns.
 #ifndef CLIENT_CLI_TEXT_TABLE_H_
 #define CLIENT_CLI_TEXT_TABLE_H_
 
@@ -20,10 +20,10 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns);
 
-  // `cells` are safe text (terminal_text.h), at most one a column; missing ones are empty.
+  // `cells` are safe text (terminal_text.h), at most one per column; missing cells are empty.
   void AddRow(std::vector<std::string> cells);
 
-  // All lines, the header first, without line ends or trailing blanks.
+  // Returns all lines, the header first, without line ends or trailing blanks.
   std::vector<std::string> Lines() const;
 
  private:

@@ -13,7 +13,7 @@
 namespace canopy::client {
 namespace {
 
-// Side by side, and of one run; the rest is counted.
+// The most tokens of one run that are shown side by side; the others are counted.
 constexpr uint64_t kTokensPerBlock = 8;
 constexpr uint64_t kMaxTokens = 64;
 constexpr int kMaxTops = 5;
@@ -22,13 +22,13 @@ using Result = v1::CandidateResult;
 
 std::string Number(float value) { return absl::StrFormat("%.4f", value); }
 
-// The path token of a list's first entry.
+// Returns the path token of a list's first entry.
 uint64_t FirstToken(const ResultField& list, const Result& result) {
   return list.start == ListStart::kFirstScored ? result.first_scored_token()
                                                : result.tokens() - SizeOf(result, *list.field);
 }
 
-// The number of a list at a path token; '' where the list has none.
+// Returns the number of a list at a path token; '' if the list has none.
 std::string CellAt(const ResultField& list, const Result& result, uint64_t token) {
   const uint64_t first = FirstToken(list, result);
   if (token < first || token - first >= SizeOf(result, *list.field)) {
@@ -39,7 +39,7 @@ std::string CellAt(const ResultField& list, const Result& result, uint64_t token
                               : absl::StrCat(IntegersOf(result, *list.field)[index]);
 }
 
-// The `rank`-th most likely token at a position and its log-prob, as `7 -1.0000`.
+// Returns the `rank`-th most likely token at a position and its log-prob, such as `7 -1.0000`.
 std::string TopCell(const Result& result, int rank, uint64_t token) {
   const uint64_t index = token - result.first_scored_token();
   if (token < result.first_scored_token() ||
@@ -58,7 +58,7 @@ int NumTops(const Result& result) {
   return count;
 }
 
-// The first token of the path that any list covers.
+// Returns the first token of the path that any list covers.
 uint64_t FirstCovered(const Result& result) {
   uint64_t first = result.tokens();
   for (const ResultField& list : TokenLists()) {
@@ -69,7 +69,7 @@ uint64_t FirstCovered(const Result& result) {
   return first;
 }
 
-// Path tokens begin .. end - 1, which `node` holds.
+// Appends the lines of the path tokens begin .. end - 1, which are in `node`.
 void AppendBlock(const v1::TreeNode& node, const Result& result, uint64_t begin, uint64_t end,
                  std::vector<std::string>* lines) {
   std::vector<TextTable::Column> columns = {{"token", TextTable::Align::kLeft}};
@@ -84,7 +84,7 @@ void AppendBlock(const v1::TreeNode& node, const Result& result, uint64_t begin,
       cells.push_back(cell(token));
       any = any || !cells.back().empty();
     }
-    // A root's first token has a value and nothing else.
+    // The first token of a root has a value and no other output.
     if (any) {
       table.AddRow(std::move(cells));
     }
@@ -123,13 +123,14 @@ std::vector<std::string> NodeLines(const v1::TreeNode& node, const Result& resul
   return lines;
 }
 
-// How much of what was asked for `result` shows: 2 = all of it, 0 = no per-token list.
+// Returns how many of the requested outputs `result` shows: 2 = all of them, 0 = no per-token list.
 int Completeness(const Result& result) {
   return result.unscored_reason().empty() ? 2 : FirstCovered(result) < result.tokens() ? 1 : 0;
 }
 
-// Whose lists have the tokens of each node: any candidate whose path goes through it, since all
-// have the same numbers there, and rather one that lacks no output; -1 = none.
+// Returns, for each node, the candidate whose lists show its tokens; -1 = none. Any candidate whose
+// path goes through the node would do, because all have the same numbers there; one that lacks no
+// output is preferred.
 std::vector<int> CoveringCandidates(const v1::QuestionTree& tree,
                                     const v1::QuestionResult& result) {
   std::vector<int> covering(tree.nodes_size(), -1);

@@ -1,4 +1,4 @@
-// The per-token outputs of one run of a tree, each number under its token.
+// Formats the per-token outputs of one run of a tree, each number under its token.
 #ifndef CLIENT_CLI_TOKEN_LINES_H_
 #define CLIENT_CLI_TOKEN_LINES_H_
 
@@ -9,16 +9,18 @@
 
 namespace canopy::client {
 
-// Whether a candidate has any per-token list.
+// Returns whether a candidate has any per-token list.
 bool HasTokenOutputs(const v1::QuestionResult& result);
 
-// For each node of `tree` the lines to draw below it, without line ends; none for tokens that are
-// not in scope. What candidates share is shown once:
+// Returns, for each node of `tree`, the lines to draw below it, without line ends. Tokens that are
+// not in scope have no lines. Tokens that candidates share are shown once:
+//
 //   token          7        8
 //   logprob  -1.0000  -0.5000
 //   top 1       7 -1    8 -0.5
-// Long runs and long lists of top tokens are cut and counted. `result` must have passed
-// CheckScoreResponse, and `tree` be the question's.
+//
+// Long runs and long lists of top tokens are cut and counted. Preconditions: `result` has passed
+// CheckScoreResponse, and `tree` is that of the question.
 std::vector<std::vector<std::string>> TokenLines(const v1::QuestionTree& tree,
                                                  const v1::QuestionResult& result);
 

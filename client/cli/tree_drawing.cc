@@ -14,7 +14,7 @@
 namespace canopy::client {
 namespace {
 
-// Tokens and candidates shown of one node; the rest is counted.
+// The most tokens and candidates of one node that are shown; the others are counted.
 constexpr int kMaxShown = 8;
 
 std::string Positions(const v1::TreeNode& node) {
@@ -50,7 +50,7 @@ std::string Endpoints(const v1::Question& question, const v1::TreeNode& node,
   return absl::StrCat("  <- ", palette.Winner(text));
 }
 
-// The node that is drawn last among those with the same parent; slot 0 stands for the roots.
+// Returns, for each parent, the last of its children; slot 0 is for the roots.
 std::vector<int> LastChildren(const v1::QuestionTree& tree) {
   std::vector<int> last_children(tree.nodes_size() + 1, -1);
   for (int i = 0; i < tree.nodes_size(); ++i) {
@@ -75,7 +75,7 @@ uint64_t NumInputTokens(const v1::Question& question) {
   return count;
 }
 
-// What each backend is predicted to take; nothing where none was measured.
+// Returns the predicted time of each backend; empty if no costs were measured.
 std::string ForecastLine(const v1::ExplainResponse& response, const Palette& palette) {
   std::string line;
   for (const v1::RouteForecast& forecast : response.forecasts()) {
@@ -86,7 +86,7 @@ std::string ForecastLine(const v1::ExplainResponse& response, const Palette& pal
   return line.empty() ? line : line + "\n";
 }
 
-// What the outputs would take, and the footer with the savings that are planned.
+// Returns the cost of the requested outputs, and the footer with the planned savings.
 std::string PlanLines(const v1::ExplainResponse& response, const Palette& palette) {
   const v1::PlannedWork& work = response.work();
   v1::Stats stats = response.stats();
@@ -104,7 +104,7 @@ std::string DrawTree(const v1::Question& question, const v1::QuestionTree& tree,
                      const std::vector<std::vector<std::string>>& details, const Palette& palette) {
   const std::vector<int> last_children = LastChildren(tree);
   std::string drawing;
-  // What stands left of a node's children: the rails of ancestors that have siblings to come.
+  // The text to the left of a node's children: lines of the ancestors that have further siblings.
   std::vector<std::string> rails(tree.nodes_size() + 1);
   for (int i = 0; i < tree.nodes_size(); ++i) {
     const v1::TreeNode& node = tree.nodes(i);

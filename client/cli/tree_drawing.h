@@ -10,18 +10,22 @@
 
 namespace canopy::client {
 
-// Lines of one question's tree; `details`, where not empty, has the lines to put below each node.
+// Returns the lines of one question's tree. `details`, if not empty, contains lines for each node,
+// which are drawn below it.
 std::string DrawTree(const v1::Question& question, const v1::QuestionTree& tree,
                      const std::vector<std::vector<std::string>>& details, const Palette& palette);
 
-// A line a run of tokens, with its positions and the candidates that end there, then the footer
-// with the work that is planned:
+// Returns one line per run of tokens, with its positions and the candidates that end there, then
+// the footer with the planned work:
+//
 //   question q1: 2 candidates, 4 tokens instead of 6
 //   `-- 0..1  [5 6]
 //       |-- 2     [7]  <- yes
 //       `-- 2     [8]  <- no
-// Long runs and lists are shortened and counted. `response` must have passed CheckExplainResponse,
-// as what Client returns has. Takes time linear in the tokens of the request's paths.
+//
+// Long runs and lists are cut and counted. Precondition: `response` has passed
+// CheckExplainResponse, as every response of Client has. Linear in the tokens of the request's
+// paths.
 std::string DrawTrees(const v1::ScoreRequest& request, const v1::ExplainResponse& response,
                       const Palette& palette);
 

@@ -1,5 +1,5 @@
-// The flags of `canopy_load` that `canopy` does not have; what requests ask for is said with those
-// of client/cli/flags.h.
+// The flags of `canopy_load` that `canopy` does not have. Flags that describe requests are those of
+// client/cli/flags.h.
 #ifndef CLIENT_LOAD_LOAD_FLAGS_H_
 #define CLIENT_LOAD_LOAD_FLAGS_H_
 
@@ -57,7 +57,7 @@ ABSL_DECLARE_FLAG(std::string, progress);
 
 namespace canopy::client {
 
-// Every flag that the program takes, in the order of --help.
+// Returns every flag of the program, in the order of --help.
 absl::Span<const absl::string_view> LoadFlagNames();
 
 }  // namespace canopy::client

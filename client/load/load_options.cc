@@ -22,7 +22,7 @@ absl::Status Wrong(absl::string_view flag, absl::string_view problem) {
 
 template <typename Number>
 absl::Status CheckRange(absl::string_view flag, Number value, Number least, Number most) {
-  // Written so that NaN fails.
+  // The condition is written so that NaN fails.
   return value >= least && value <= most
              ? absl::OkStatus()
              : Wrong(flag, absl::StrCat(value, " is not in ", least, " .. ", most));
@@ -188,7 +188,7 @@ absl::Status ReadDriver(LoadOptions* options) {
       absl::GetFlag(FLAGS_duration)
           .value_or(driver.max_requests > 0 ? absl::InfiniteDuration() : DriverOptions().duration);
   if (options->kind == LoadKind::kTrace || options->kind == LoadKind::kStep) {
-    // They end by themselves, and all of them counts.
+    // These arrivals end by themselves, and all of them count.
     driver.warmup = absl::ZeroDuration();
     driver.duration = absl::InfiniteDuration();
   }
@@ -205,7 +205,8 @@ absl::Status ReadDriver(LoadOptions* options) {
   return absl::OkStatus();
 }
 
-// The rate in each of up to kMaxIntervals equally long parts of a trace, of a second at least.
+// Returns the rate in each of up to kMaxIntervals equally long parts of a trace. A part is at least
+// a second long.
 std::vector<RateStep> BinnedRates(const std::vector<absl::Duration>& trace) {
   const absl::Duration total = trace.empty() ? absl::ZeroDuration() : trace.back();
   if (total <= absl::ZeroDuration()) {

@@ -1,4 +1,4 @@
-// What a load test does, as its flags say.
+// The options of a load test, built from its flags.
 #ifndef CLIENT_LOAD_LOAD_OPTIONS_H_
 #define CLIENT_LOAD_LOAD_OPTIONS_H_
 
@@ -19,8 +19,8 @@ namespace canopy::client {
 enum class LoadKind { kClosed, kConstant, kPoisson, kStep, kTrace };
 
 struct LoadOptions {
-  DriverOptions driver;  // But for its arrivals, which each run needs anew.
-  PoolOptions pool;      // But for what the model says.
+  DriverOptions driver;  // without arrivals, which each run creates anew
+  PoolOptions pool;      // without the properties of the model
   LoadKind kind = LoadKind::kClosed;
   std::vector<WeightedShape> mix;
   std::string trace_file;
@@ -33,19 +33,21 @@ struct LoadOptions {
   absl::Duration victim_life;
 };
 
-// From the flags as they stand. INVALID_ARGUMENT naming the flag, its value and its range.
+// Builds options from the current values of the flags. Returns INVALID_ARGUMENT with the flag, its
+// value and its range.
 absl::StatusOr<LoadOptions> LoadOptionsFromFlags();
 
-// Arrivals of one run at `rate`; null = the closed loop. `trace` are the instants of a trace.
+// Returns the arrivals of one run at `rate`; null = the closed loop. `trace` are the time points of
+// a trace.
 std::shared_ptr<Arrivals> MakeArrivals(const LoadOptions& options, double rate,
                                        const std::vector<absl::Duration>& trace);
 
-// The rates that a run was to be sent at, one after the other from its start, as far as is known
-// beforehand; empty for the closed loop. The rates of a trace are those of its parts.
+// Returns the intended rates of a run, one after the other from its start, as far as they are known
+// in advance. Empty for the closed loop. The rates of a trace are those of its parts.
 std::vector<RateStep> OfferedRates(const LoadOptions& options, double rate,
                                    const std::vector<absl::Duration>& trace);
 
-// In words, as `open loop, poisson, 100 a second; small=8,wide=1`.
+// Returns a description, such as `open loop, poisson, 100 a second; small=8,wide=1`.
 std::string Describe(const LoadOptions& options);
 
 }  // namespace canopy::client

@@ -14,7 +14,7 @@ namespace {
 std::atomic<bool> g_interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
 
-// The second one ends the process.
+// The first signal stops the run; the second one ends the process.
 void Interrupt(int signal) {
   g_interrupted = true;
   std::signal(signal, SIG_DFL);

@@ -6,7 +6,7 @@ namespace canopy::client {
 
 double SearchRate(const RateSearchOptions& options, absl::FunctionRef<bool(double rate)> meets) {
   double best = 0;
-  double worst = 0;  // The lowest rate that failed; 0 = none has.
+  double worst = 0;  // the lowest rate that failed; 0 = none
   double rate = options.first_rate;
   for (int probe = 0; probe < options.max_probes; ++probe) {
     (meets(rate) ? best : worst) = rate;

@@ -1,4 +1,4 @@
-// Finds the highest rate that a server bears.
+// Finds the highest request rate that meets the latency goal.
 #ifndef CLIENT_LOAD_RATE_SEARCH_H_
 #define CLIENT_LOAD_RATE_SEARCH_H_
 
@@ -7,14 +7,14 @@
 namespace canopy::client {
 
 struct RateSearchOptions {
-  double first_rate = 100;  // Requests a second; above 0.
-  double precision = 0.05;  // Stop when the rate that failed is within this share of the best.
-  int max_probes = 24;      // In all.
+  double first_rate = 100;  // requests per second; above 0
+  double precision = 0.05;  // stop when the failed rate is within this fraction of the best one
+  int max_probes = 24;      // the most runs in all
 };
 
-// The highest rate that was probed and met; 0 = none was. Doubles the rate until it fails (halves
-// it until it does not, when the first one fails), then halves the gap in between, on a logarithmic
-// scale. `meets` is taken to be true up to some rate and false beyond.
+// Returns the highest rate for which `meets` returned true; 0 = none. Doubles the rate until it
+// fails (or halves it until it succeeds, if the first one fails), then bisects the interval on a
+// logarithmic scale. Assumes that `meets` is true up to some rate and false beyond.
 double SearchRate(const RateSearchOptions& options, absl::FunctionRef<bool(double rate)> meets);
 
 }  // namespace canopy::client

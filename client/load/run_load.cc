@@ -27,11 +27,12 @@ namespace canopy::client {
 namespace {
 
 constexpr absl::Duration kProgressInterval = absl::Seconds(1);
-// A rate holds only when the server also answers: of refusals, and of calls left behind.
+// A rate meets the goal only if the server also answers: limits on refusals, and on calls that fall
+// behind.
 constexpr double kMaxErrorShare = 0.001;
 constexpr double kMinShareOfRate = 0.95;
 
-// As ` 12s  1,234 requests/s  p50 1.2 ms  p99 4.5 ms  in flight 64  refused 0`.
+// Returns a line such as ` 12s  1,234 requests/s  p50 1.2 ms  p99 4.5 ms  in flight 64  refused 0`.
 std::string ProgressLine(const Interval& interval) {
   const double seconds = absl::ToDoubleSeconds(interval.end - interval.begin);
   return absl::StrFormat(
@@ -81,7 +82,7 @@ class Program {
   }
 
  private:
-  // Refuses a report file that cannot be written before the run, whose figures would be lost.
+  // Refuses report files that cannot be written before the run, because its figures would be lost.
   LoadExit CheckReportFiles() {
     const std::pair<absl::string_view, std::string> files[] = {{"json", absl::GetFlag(FLAGS_json)},
                                                                {"csv", absl::GetFlag(FLAGS_csv)},
@@ -113,7 +114,7 @@ class Program {
                              status.message(), hint.empty() ? "" : "; ", hint));
   }
 
-  // Every target must answer, and with the same model where answers are compared.
+  // Checks that every target answers, and with the same model if answers are compared.
   LoadExit CheckServers() {
     for (const Target& target : options_.driver.targets) {
       ClientOptions client_options = options_.driver.client;
@@ -180,7 +181,8 @@ class Program {
 
   bool interrupted() const { return streams_.interrupted != nullptr && *streams_.interrupted; }
 
-  // Closed loops of the same requests, without reports and without an end.
+  // The other client processes run closed loops of the same requests, without reports and without
+  // an end.
   KilledClientOptions MakeKilledClientOptions() const {
     KilledClientOptions clients;
     clients.program = streams_.program;
@@ -206,7 +208,7 @@ class Program {
     driver.Start();
     while (!driver.WaitUntilDone(kProgressInterval)) {
       AppendInterval(driver.TakeInterval(), &intervals);
-      ShowProgress(intervals.back());  // The one just taken: only older ones are merged.
+      ShowProgress(intervals.back());  // the current interval; only older ones are merged
       if (interrupted()) {
         driver.Stop();
       }
@@ -228,13 +230,13 @@ class Program {
     }
   }
 
-  // Leaves the result of the best rate, or of the last that failed where none held.
+  // Sets `result` to that of the best rate, or of the last failed rate if none met the goal.
   bool Search(LoadResult* result) {
     RateSearchOptions search;
     search.first_rate = options_.rate;
     double shown_rate = search.first_rate;
     bool found = false;
-    // A document on stdout stands there alone.
+    // If the JSON document goes to stdout, nothing else is written there.
     std::ostream& out = absl::GetFlag(FLAGS_json) == "-" ? streams_.err : streams_.out;
     const double best = SearchRate(search, [&](double rate) {
       if (interrupted()) {
@@ -255,7 +257,7 @@ class Program {
       return probe.holds;
     });
     out << absl::StrFormat("highest rate within the goal: %.1f requests a second\n\n", best);
-    // The figures are those of one run, and so is what the report says of it.
+    // The figures are those of one run, so the report describes that run.
     LoadOptions shown = options_;
     shown.rate = shown_rate;
     const size_t tried = context_.probes.size();
@@ -302,7 +304,7 @@ class Program {
     if (json_file != "-") {
       streams_.out << context_.load << "\n\n" << ReportText(result, context_) << std::flush;
     }
-    // One that cannot be written does not cost the others.
+    // If one report cannot be written, the others still are.
     const bool has_json = Write("json", json_file, ReportJson(result, context_));
     const bool has_csv = Write("csv", absl::GetFlag(FLAGS_csv), ReportCsv(result));
     const bool has_html = Write("html", absl::GetFlag(FLAGS_html), ReportHtml(result, context_));
@@ -354,7 +356,7 @@ std::string HelpText() {
          "reports.\n";
 }
 
-// Flags that were given, with their values.
+// Returns the flags that were given, with their values.
 std::vector<std::pair<std::string, std::string>> Settings(const std::vector<std::string>& flags) {
   std::vector<std::pair<std::string, std::string>> settings;
   settings.reserve(flags.size());

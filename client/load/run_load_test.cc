@@ -1,4 +1,4 @@
-// The whole program: flags, files and exit codes, against an in-process server.
+// Runs the whole program against an in-process server: flags, files and exit codes.
 #include "client/load/run_load.h"
 
 #include <algorithm>
@@ -56,8 +56,8 @@ class RunLoadTest : public ::testing::Test {
     };
   }
 
-  // 30 requests without a warm-up, unless `arguments` say otherwise. `program` is what the killed
-  // clients run.
+  // Sends 30 requests without a warm-up, unless `arguments` say otherwise. `program` is the program
+  // of the killed clients.
   Result Run(std::vector<std::string> arguments, const std::string& program = "") {
     const std::string defaults[] = {"--targets=" + server_.target(), "--requests=30", "--warmup=0",
                                     "--shapes=tiny", "--pool=4"};
@@ -82,7 +82,7 @@ TEST_F(RunLoadTest, VerifiesEveryCandidate) {
   const Result result = Run({"--verify", "--shapes=tiny,deep"});
   EXPECT_EQ(result.code, kLoadOk) << result.err;
   EXPECT_THAT(result.out, HasSubstr("candidates, each answered once, in order"));
-  EXPECT_EQ(server_.num_calls(), 30 + 1 + 2 * 4);  // GetModel, and the pool by the path backend.
+  EXPECT_EQ(server_.num_calls(), 30 + 1 + 2 * 4);  // GetModel, and the pool on the path backend
 }
 
 TEST_F(RunLoadTest, SendsOnStreams) {
@@ -99,13 +99,13 @@ TEST_F(RunLoadTest, KilledClientsAreCountedAndMustNotEndByThemselves) {
     std::ofstream(path) << "#!/bin/sh\n" << body;
     EXPECT_EQ(std::system(("chmod +x " + path).c_str()), 0);
   };
-  // It waits for its input, a pipe that nobody writes to, and then for ever.
+  // The program waits for input from a pipe that nobody writes to, so it never ends.
   ASSERT_EQ(std::system(("mkfifo " + path + ".never").c_str()), 0);
   write_program("exec cat " + path + ".never\n");
   const Result result = Run({"--victims=2", "--victim_life=1h"}, path);
   EXPECT_EQ(result.code, kLoadOk) << result.err;
   EXPECT_THAT(result.out, HasSubstr("victims   2 client processes killed, 0 ended by themselves"));
-  // Until one has ended before it was killed.
+  // Repeats until a program has ended before it was killed.
   write_program("exit 5\n");
   Result ended{kLoadOk, "", ""};
   while (ended.code == kLoadOk) {
@@ -180,7 +180,8 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-// As docs/LOAD.md has it, without --arrivals; the report is about the best rate, not the first.
+// The example of docs/LOAD.md, without --arrivals. The report describes the best rate, not the
+// first.
 TEST_F(RunLoadTest, ASearchReportsTheRateThatItsFiguresAreOf) {
   const std::string page = ::testing::TempDir() + "/search.html";
   const Result result = Run({"--search", "--latency_goal=10s", "--rate=40", "--requests=3",
@@ -273,7 +274,7 @@ TEST(LoadUsageTest, WrongFlagsAreExitCode2) {
       {{"--steps=1x1s"}, "--steps: goes with --arrivals=step"},
       {{"--arrivals=step", "--steps=1"}, "--steps: step '1' is not"},
       {{"--arrivals=poisson", "--trace=x"}, "--arrivals: a trace has instants of its own"},
-      {{"--shapes=huge"}, "--shapes: 'huge' is no shape"},
+      {{"--shapes=huge"}, "--shapes: 'huge' is not a shape"},
       {{"--targets=127.0.0.1"}, "has no port"},
       {{"--targets=127.0.0.1:1=x"}, "--targets: target '127.0.0.1:1=x' is not"},
       {{"--search"}, "--search: needs a goal, as --latency_goal=50ms"},

@@ -9,8 +9,8 @@
 namespace canopy::client {
 namespace {
 
-// How long a thread of gRPC's may sleep through the server's end: by default 10 s, and it now and
-// then does.
+// The longest sleep of a gRPC thread. By default a thread may sleep for 10 s through the end of the
+// server, and sometimes does.
 constexpr int kMaxSleepMs = 50;
 
 }  // namespace

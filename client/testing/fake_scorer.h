@@ -1,5 +1,5 @@
-// An in-process Scorer for client tests: answers through functions that a test sets, on a free
-// loopback port, with gRPC's own health service beside it.
+// An in-process Scorer for client tests. Answers with functions that a test sets, on a free
+// loopback port, with gRPC's own health service.
 #ifndef CLIENT_TESTING_FAKE_SCORER_H_
 #define CLIENT_TESTING_FAKE_SCORER_H_
 
@@ -21,21 +21,21 @@ class FakeScorer final : public v1::Scorer::Service {
   using Handler = std::function<grpc::Status(grpc::ServerContext*, const Request&, Response*)>;
   using Stream = grpc::ServerReaderWriter<v1::ScoreResponse, v1::ScoreRequest>;
 
-  // Listens at once; answers with the handlers below, UNIMPLEMENTED without one. Set them before
-  // the first call. ThreadSanitizer does not see the order that requests and answers give: a
-  // test calls HandOver on the scorer before requests whose handlers use the test's variables, and
-  // TakeOver before it reads what handlers wrote.
+  // Starts to listen. Calls are answered by the handlers below, or with UNIMPLEMENTED without one.
+  // Set the handlers before the first call. ThreadSanitizer does not see the order that requests
+  // and answers establish: a test calls HandOver on the scorer before requests whose handlers use
+  // the test's variables, and TakeOver before it reads what handlers wrote.
   FakeScorer();
   ~FakeScorer() override;
 
   std::string target() const;
-  // Requests of streams count each.
+  // Each request of a stream counts.
   int num_calls() const { return num_calls_.load(); }
   int num_streams() const { return num_streams_.load(); }
   void SetServing(const std::string& service, bool serving);
 
   Handler<v1::ScoreRequest, v1::ScoreResponse> score;
-  // Without one each request is answered in turn as `score` does, refusals through `error`.
+  // Without a handler, `score` answers the requests one after the other; refusals go into `error`.
   std::function<grpc::Status(grpc::ServerContext*, Stream*)> score_stream;
   Handler<v1::ExplainRequest, v1::ExplainResponse> explain;
   Handler<v1::GetModelRequest, v1::Model> get_model;
@@ -43,7 +43,7 @@ class FakeScorer final : public v1::Scorer::Service {
   Handler<v1::LoadWeightsRequest, v1::Model> load_weights;
 
  private:
-  // On the same port.
+  // Listens on the same port.
   class Admin final : public v1::Admin::Service {
    public:
     explicit Admin(FakeScorer* scorer) : scorer_(*scorer) {}

@@ -35,8 +35,8 @@ constexpr char kRequest[] = R"(
     vocab_range: true values: true top_logprobs: 2
   })";
 
-// The path of `red` is 5 6 7 8: two tokens in scope from index 2. That of `yes` is 1 2 3: the first
-// has no distribution, all three have a value.
+// The path of `red` is 5 6 7 8: two tokens are in scope, from index 2. The path of `yes` is 1 2 3:
+// its first token has no distribution, and all three have a value.
 constexpr char kResponse[] = R"(
   request_id: "r1" model: "demo" model_version: 3 model_fingerprint: "9f86d081884c7d65"
   results {
@@ -139,7 +139,7 @@ v1::ScoreResponse UnscoredResponse() {
   red.set_tokens(4);
   red.set_unscored_reason("non_finite");
   *color->mutable_candidates(0) = red;
-  // The first row: two NaN.
+  // Sets the first row to two NaNs.
   response.mutable_vectors()->mutable_data()->replace(0, 8,
                                                       std::string("\0\0\xC0\x7F\0\0\xC0\x7F", 8));
   return response;

@@ -1,4 +1,4 @@
-// How many tokens one forward computes, unless the operator says otherwise.
+// The default number of tokens that one forward computes.
 #ifndef CORE_ENGINE_BATCH_TOKENS_H_
 #define CORE_ENGINE_BATCH_TOKENS_H_
 

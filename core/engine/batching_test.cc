@@ -1,5 +1,5 @@
-// Which jobs run together, and what runs between the parts of a large one: an engine over a fake
-// device whose forwards the test lets through one by one.
+// Jobs that run together, and jobs that run between the parts of a large job. Runs an engine with a
+// fake device whose forwards the test admits one by one.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -48,7 +48,7 @@ class BatchingTest : public ::testing::Test {
     engine_ = *std::move(engine);
   }
 
-  // Questions that begin with `state`.
+  // Returns questions that begin with `state`.
   std::shared_ptr<const PathBatch> Batch(const std::vector<int32_t>& state, int num_questions = 2,
                                          int num_candidates = 3) {
     auto batch = std::make_shared<PathBatch>();
@@ -91,7 +91,7 @@ class BatchingTest : public ::testing::Test {
     return call;
   }
 
-  // Closes the gate with a forward in it, so that what is submitted then waits.
+  // Closes the gate with a forward in it, so that jobs that are submitted afterwards wait.
   std::unique_ptr<Call> Occupy() {
     controls_->gate.Close();
     ScoreJob job = Fused(Batch({}, 1, 1));
@@ -101,7 +101,7 @@ class BatchingTest : public ::testing::Test {
     return call;
   }
 
-  // Requests of each forward after the first.
+  // Returns the number of requests of each forward after the first.
   std::vector<int64_t> LaterForwards() {
     MutexLock lock(&mutex_);
     std::vector<int64_t> requests;
@@ -154,12 +154,12 @@ TEST_F(BatchingTest, WaitingFusedJobsShareOneForwardAndTheirPrefixes) {
   engine_->Drain();
   EXPECT_THAT(LaterForwards(), ElementsAre(10));
   EXPECT_EQ(computed, ComputedTokens(1)) << "shares add up";
-  // The state stands once instead of in two questions of five jobs.
+  // The state is computed once instead of in two questions of five jobs.
   EXPECT_LE(computed, unique - 9 * 40);
   EXPECT_GE(calls[0]->result->computed_tokens, 40 + calls[2]->result->computed_tokens);
 }
 
-TEST_F(BatchingTest, OnlyWhatTheContractLetsShareRunsTogether) {
+TEST_F(BatchingTest, OnlyJobsThatMayShareRunTogether) {
   Start();
   const auto first = Occupy();
   std::vector<std::unique_ptr<Call>> calls;
@@ -252,9 +252,9 @@ TEST_F(BatchingTest, JobsThatAreTooLargeTogetherRunAlone) {
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 1, 1, 1, 1));
 }
 
-// Wherever memory runs out, and for however long: what is answered is right, each job once, and a
-// job fails only where not even one path of it could run.
-TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
+// Wherever memory runs out, and for however long, each answer is right, each job is answered once,
+// and a job fails only if not even one path of it could run.
+TEST_F(BatchingTest, RunningOutOfMemoryAtAnyForwardLosesAndDuplicatesNoJob) {
   Engine::Options options;
   options.scheduler.max_batch_tokens = 128;
   Start(options);
@@ -298,7 +298,7 @@ TEST_F(BatchingTest, NoMemoryAtAnyForwardLosesAndDoublesNothing) {
   EXPECT_EQ(stats.queued_normal + stats.queued_low + stats.queued_tokens, 0);
 }
 
-TEST_F(BatchingTest, WhatIsCancelledLeavesASharedForwardBeforeItIsLaunched) {
+TEST_F(BatchingTest, ACancelledJobLeavesASharedForwardBeforeItsLaunch) {
   Start();
   const auto first = Occupy();
   std::vector<std::unique_ptr<Call>> calls;
@@ -335,7 +335,7 @@ TEST_F(BatchingTest, ASmallJobWaitsForOnePartOfALargeOneAtMost) {
     const auto large = Submit(std::move(job));
     controls_->gate.AwaitWaiter();
     controls_->gate.AdmitOne();
-    controls_->gate.AwaitWaiter();  // the second part runs, the third is planned by now or will be
+    controls_->gate.AwaitWaiter();  // the second part runs; the third is planned now or will be
     for (const char* client : {"large", "other"}) {
       const int64_t before = controls_->forwards();
       job = Fused(Batch({}, 1, 1), client);
@@ -386,7 +386,7 @@ TEST_F(BatchingTest, ADeadlineBetweenPartsEndsTheJobAndLaunchesNoFurtherPart) {
   controls_->gate.AwaitWaiter();
   controls_->gate.AdmitOne();
   controls_->gate.AwaitWaiter();
-  // The second part stands on the device, the third is planned or will be.
+  // The second part is on the device; the third is planned or will be.
   EXPECT_TRUE(absl::IsDeadlineExceeded(large->Await().status())) << large->result.status();
   controls_->gate.Open();
   engine_->Drain();
@@ -394,7 +394,7 @@ TEST_F(BatchingTest, ADeadlineBetweenPartsEndsTheJobAndLaunchesNoFurtherPart) {
   EXPECT_EQ(engine_->stats().expired, 1);
 }
 
-// Those that wait are taken back in one sweep, whatever ends them.
+// All waiting jobs leave the queue at once, however they end.
 TEST_F(BatchingTest, TenThousandThatNobodyWaitsForAreNeverLaunched) {
   constexpr int kJobs = 10'000;
   Engine::Options options;
@@ -416,7 +416,7 @@ TEST_F(BatchingTest, TenThousandThatNobodyWaitsForAreNeverLaunched) {
     calls.push_back(std::make_unique<Call>());
     Call* call = calls.back().get();
     job.id = call->id = engine_->NewJobId();
-    // A slow machine may come too late for the deadline.
+    // A slow machine may submit after the deadline.
     const absl::Status submitted = engine_->Submit(std::move(job), call->callback());
     if (!submitted.ok()) {
       EXPECT_TRUE(absl::IsDeadlineExceeded(submitted)) << submitted;

@@ -1,5 +1,5 @@
-// Jobs that share a forward where the fused backend does not run: whether costs let them, on a fake
-// device whose forwards the test lets through.
+// Jobs that share a forward because of the costs, without the fused backend. Runs an engine with a
+// fake device whose forwards the test admits.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -30,11 +30,11 @@ using Call = testing::BatchCall;
 
 constexpr int32_t kPoison = 950;
 
-// A forward costs as much as 20 tokens on dense, and 40 on segmented with its groups.
+// A forward costs as much as 20 tokens on dense, and as 40 tokens on segmented, with its groups.
 const RouteCosts kCosts = {{{Backend::kPath, {20, 0, 1, 1e-3}},
                             {Backend::kDense, {20, 0, 1, 1e-3}},
                             {Backend::kSegmented, {20, 10, 1, 1e-3}}}};
-// What a forward brings with it is nothing.
+// A forward has no cost of its own.
 const RouteCosts kCostsByToken = {
     {{Backend::kPath, {0, 0, 1, 0}}, {Backend::kDense, {0, 0, 1, 0}}}};
 
@@ -62,14 +62,14 @@ class CostSharingTest : public ::testing::Test {
     return tokens;
   }
 
-  // One question of three candidates of 4 tokens.
+  // Returns one question with three candidates of 4 tokens.
   std::shared_ptr<const PathBatch> Batch(const std::vector<int32_t>& prefix) {
     auto batch = std::make_shared<PathBatch>();
     batch->AddQuestion(prefix, {Tokens(4), Tokens(4), Tokens(4)});
     return batch;
   }
 
-  // `state`, then a question of 6 tokens.
+  // Returns `state` followed by a question of 6 tokens.
   std::shared_ptr<const PathBatch> About(std::vector<int32_t> state) {
     for (const int32_t token : Tokens(6)) {
       state.push_back(token);
@@ -93,7 +93,7 @@ class CostSharingTest : public ::testing::Test {
     return call;
   }
 
-  // Closes the gate with a forward in it, so that what is submitted then waits.
+  // Closes the gate with a forward in it, so that jobs that are submitted afterwards wait.
   std::unique_ptr<Call> Occupy() {
     controls_->gate.Close();
     RouteRequest routing;
@@ -103,8 +103,8 @@ class CostSharingTest : public ::testing::Test {
     return call;
   }
 
-  // `count` requests that share nothing, each after a prefix of its own, wait for the device at
-  // once.
+  // Makes `count` requests that share nothing, each with a prefix of its own, wait for the device
+  // at the same time.
   std::vector<std::unique_ptr<Call>> RunTogether(int count, int prefix_tokens) {
     const auto first = Occupy();
     std::vector<std::unique_ptr<Call>> calls;
@@ -117,7 +117,7 @@ class CostSharingTest : public ::testing::Test {
     return calls;
   }
 
-  // Requests of each forward after the first.
+  // Returns the number of requests of each forward after the first.
   std::vector<int64_t> LaterForwards() {
     engine_->Drain();
     MutexLock lock(&mutex_);
@@ -159,12 +159,12 @@ TEST_F(CostSharingTest, RequestsAboutOneStateComputeItOnce) {
     EXPECT_EQ(result.route.policy, Policy::kMeasured);
     EXPECT_EQ(result.route.reason, Reason::kMeasured);
     EXPECT_EQ(result.route.layout, Layout::kFlat);
-    // Of the forward.
+    // The counts of the forward.
     EXPECT_EQ(result.counts.forest_tokens, 40 + 8 * 18);
     EXPECT_EQ(result.counts.mask_bytes, 184 * 184 * 4);
     EXPECT_EQ(result.counts.segment_groups, 3);
     EXPECT_EQ(result.times.device_ms, calls[0]->result->times.device_ms);
-    // Its own.
+    // The counts of the request.
     EXPECT_EQ(result.counts.unique_tokens, 58);
     EXPECT_EQ(result.counts.path_tokens, 150);
     EXPECT_EQ(result.counts.input_tokens, 150);
@@ -175,7 +175,7 @@ TEST_F(CostSharingTest, RequestsAboutOneStateComputeItOnce) {
   EXPECT_EQ(computed, ComputedTokens(1)) << "shares add up";
 }
 
-TEST_F(CostSharingTest, ARequestThatNobodyJoinsIsRoutedAsEver) {
+TEST_F(CostSharingTest, ARequestThatRunsAloneIsRoutedAsUsual) {
   Start(kCosts);
   const auto call = Submit(Batch(Tokens(40)));
   ExpectFakeScores(call.get(), kPoison);
@@ -208,7 +208,7 @@ TEST_F(CostSharingTest, OnlyAutoOfOneTenantUnderTheMeasuredPolicyShares) {
   EXPECT_THAT(LaterForwards(), Each(1));
 }
 
-TEST_F(CostSharingTest, WhatPaysNothingRunsOneByOne) {
+TEST_F(CostSharingTest, RequestsWhoseSharingDoesNotPayRunOneByOne) {
   Start(kCostsByToken);
   const auto calls = RunTogether(5, 30);
   for (const auto& call : calls) {
@@ -217,8 +217,9 @@ TEST_F(CostSharingTest, WhatPaysNothingRunsOneByOne) {
   EXPECT_THAT(LaterForwards(), ElementsAre(1, 1, 1, 1, 1));
 }
 
-TEST_F(CostSharingTest, WithNothingSharedAForwardsOwnCostMayPay) {
-  // Two together pay as five do: a forward that is planned while others still come then grows.
+TEST_F(CostSharingTest, SharingMayPayBecauseOfTheCostOfAForward) {
+  // Two requests pay off together as well as five, so a planned forward grows while others still
+  // arrive.
   RouteCosts costs = kCosts;
   for (auto& [backend, cost] : costs.backends) {
     cost.forward_ms = 100;
@@ -232,8 +233,9 @@ TEST_F(CostSharingTest, WithNothingSharedAForwardsOwnCostMayPay) {
   EXPECT_THAT(LaterForwards(), ElementsAre(5));
 }
 
-// Eight together have 298 tokens as sent, and 158 flat; padded they pass the token budget.
-TEST_F(CostSharingTest, WhatFitsNoForwardIsHalvedUntilItDoes) {
+// Eight requests together have 298 tokens as sent and 158 in a flat layout. A padded layout exceeds
+// the token budget.
+TEST_F(CostSharingTest, RequestsThatExceedAForwardAreHalvedUntilTheyFit) {
   RouteCosts costs = kCosts;
   costs.backends[Backend::kSegmented] = {9999, 10, 1, 1e-3};
   Engine::Options options;
@@ -271,12 +273,12 @@ TEST_F(CostSharingTest, WhatFitsNoForwardIsHalvedUntilItDoes) {
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 4));
 }
 
-// Forecasts are infinite then, and say nothing against a forward that does not exist.
-TEST_F(CostSharingTest, WithoutAnyCostsNoForwardPassesItsBudget) {
+// Without costs, forecasts are infinite and say nothing against a forward that does not exist.
+TEST_F(CostSharingTest, WithoutCostsNoForwardExceedsItsBudget) {
   Engine::Options options;
   options.scheduler.max_batch_tokens = 300;
   Start(RouteCosts(), options);
-  const auto calls = RunTogether(5, 40);  // 52 tokens as sent, 132 by path, each
+  const auto calls = RunTogether(5, 40);  // each has 52 tokens as sent, and 132 by path
   for (const auto& call : calls) {
     ExpectFakeScores(call.get(), kPoison);
   }
@@ -323,8 +325,8 @@ TEST_F(CostSharingTest, WithoutMemoryForAllTheyRunAlone) {
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 1, 1, 1, 1));
 }
 
-// A limit that was learned from one forward may be shorter than a path of a request that arrives
-// later: the request runs alone, and harms none of those that would have shared its forward.
+// A limit that was learned from one forward may be shorter than a path of a later request. That
+// request runs alone, and the others still share their forward.
 TEST_F(CostSharingTest, APathLongerThanTheLearnedLimitHarmsNobody) {
   RouteCosts costs = kCosts;
   for (auto& [backend, cost] : costs.backends) {
@@ -348,8 +350,8 @@ TEST_F(CostSharingTest, APathLongerThanTheLearnedLimitHarmsNobody) {
   EXPECT_EQ(calls[2]->result->batch_requests, 1);
 }
 
-// Whatever comes, and whoever leaves while a batch is planned shorter than it was taken.
-TEST_F(CostSharingTest, RandomLoadsLoseAndDoubleNothing) {
+// Jobs arrive and leave at random, also while a batch is planned with fewer jobs than were taken.
+TEST_F(CostSharingTest, RandomLoadsLoseAndDuplicateNoJob) {
   RouteCosts costs = kCosts;
   costs.backends[Backend::kSegmented].forward_ms = 200;
   Engine::Options options;

@@ -6,7 +6,7 @@
 namespace canopy {
 namespace {
 
-// The first of the largest.
+// Returns the index of the largest probability, the first one on a tie.
 size_t MostProbable(absl::Span<const float> probabilities) {
   return static_cast<size_t>(std::max_element(probabilities.begin(), probabilities.end()) -
                              probabilities.begin());
@@ -52,7 +52,7 @@ std::vector<float> Probabilities(absl::Span<const float> scores, double temperat
   if (scores.empty() || !std::all_of(scores.begin(), scores.end(), is_finite)) {
     return {};
   }
-  // Less the largest, so that no exponential overflows.
+  // The largest score is subtracted, so that no exponential overflows.
   const double largest = *std::max_element(scores.begin(), scores.end());
   std::vector<double> weights;
   weights.reserve(scores.size());

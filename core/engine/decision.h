@@ -1,5 +1,5 @@
-// From the scores of a question's candidates to probabilities and to the answer that its kind asks
-// for. Pure functions, without LibTorch.
+// Computes probabilities and the answer of a question from the scores of its candidates. Pure
+// functions, without LibTorch.
 #ifndef CORE_ENGINE_DECISION_H_
 #define CORE_ENGINE_DECISION_H_
 
@@ -18,41 +18,43 @@ enum class QuestionKind {
   kScore,    // the candidates are levels, lowest first
 };
 
-// What scores of a kind of question are divided by before the softmax. Above 0.
+// The temperatures by which the scores of each kind of question are divided before the softmax; >
+// 0.
 struct KindTemperatures {
   double boolean = 1;
   double choice = 1;
   double score = 1;
 
-  // 1 for kPlain.
+  // Returns the temperature of `kind`; 1 for kPlain.
   double Of(QuestionKind kind) const;
 };
 
 struct BooleanAnswer {
-  float probability = 0;  // of the first candidate
+  float probability = 0;  // the probability of the first candidate
   bool value = false;     // probability >= 0.5
 };
 
 struct ChoiceAnswer {
-  int32_t index = 0;      // of the most probable candidate; ties go to the lower index
-  float probability = 0;  // its own
-  float margin = 0;       // its own less the second's; all of it where there is no second
+  int32_t index = 0;      // the index of the most probable candidate, the lower one on a tie
+  float probability = 0;  // the probability of this candidate
+  // the difference to the second most probable candidate; `probability` if there is none
+  float margin = 0;
 };
 
 struct ScoreAnswer {
-  int32_t level = 0;   // the most probable one, from 0; ties go to the lower level
+  int32_t level = 0;   // the most probable level, from 0, the lower one on a tie
   float expected = 0;  // sum of level x probability
 };
 
-// Of a plain question: none.
+// The answer of a question; monostate for a plain one.
 using Answer = std::variant<std::monostate, BooleanAnswer, ChoiceAnswer, ScoreAnswer>;
 
-// softmax(scores / temperature), computed in double precision. Empty when a score is not finite:
-// the share of the others cannot be known.
+// Returns softmax(scores / temperature), computed in double precision. Returns an empty vector if a
+// score is not finite, because the probabilities of the others cannot be known.
 std::vector<float> Probabilities(absl::Span<const float> scores, double temperature);
 
-// `probabilities` as sent, so that an answer agrees with the distribution beside it; at least one,
-// and two for kBoolean.
+// Computes an answer from the probabilities as they are sent, so that the two agree. Precondition:
+// `probabilities` has at least one element, and two for kBoolean.
 Answer AnswerOf(QuestionKind kind, absl::Span<const float> probabilities);
 
 }  // namespace canopy

@@ -1,5 +1,5 @@
-// Models whose head needs whole questions, through the engine: what it collects, and what goes
-// wrong.
+// Models with a head over whole questions, through the engine: the collection of its input, and
+// errors.
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -27,7 +27,7 @@ ModelInfo DecisionInfo() {
   return info;
 }
 
-// Answers `answer` where there is one.
+// Returns `answer` if it is set.
 class ScriptedRunner : public FakeRunner {
  public:
   ScriptedRunner(std::shared_ptr<FakeControls> controls, absl::StatusOr<std::vector<float>> answer)

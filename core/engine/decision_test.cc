@@ -37,7 +37,7 @@ void ForEachList(const std::vector<float>& values, size_t max_size,
   }
 }
 
-// By the definition, one ratio at a time.
+// Computes a probability by its definition, one ratio at a time.
 double NaiveProbability(const std::vector<float>& scores, size_t index, double temperature) {
   double inverse = 0;
   for (const float score : scores) {
@@ -46,7 +46,7 @@ double NaiveProbability(const std::vector<float>& scores, size_t index, double t
   return 1 / inverse;
 }
 
-TEST(ProbabilitiesTest, AreTheSoftmaxOfScoresByTemperature) {
+TEST(ProbabilitiesTest, ProbabilitiesAreTheSoftmaxOfScoresDividedByTemperature) {
   ForEachList({-3, -0.5, 0, 0.25, 2}, 4, [](const std::vector<float>& scores) {
     for (const double temperature : {0.05, 0.7, 1.0, 20.0}) {
       const std::vector<float> probabilities = Probabilities(scores, temperature);
@@ -65,7 +65,7 @@ TEST(ProbabilitiesTest, ExtremeScoresNeitherOverflowNorVanish) {
   EXPECT_EQ(Probabilities({std::numeric_limits<float>::lowest()}, 1), (std::vector<float>{1}));
 }
 
-TEST(ProbabilitiesTest, OneScoreThatIsNotFiniteLeavesNone) {
+TEST(ProbabilitiesTest, OneScoreThatIsNotFiniteLeavesNoProbabilities) {
   for (const float bad : {std::nanf(""), kInfinity, -kInfinity}) {
     EXPECT_TRUE(Probabilities({bad}, 1).empty());
     EXPECT_TRUE(Probabilities({0, bad, 1}, 1).empty());
@@ -97,7 +97,8 @@ TEST(AnswerOfTest, TrueFromOneHalfOn) {
   EXPECT_FALSE(std::get<BooleanAnswer>(AnswerOf(QuestionKind::kBoolean, {below, 1 - below})).value);
 }
 
-// All lists of eighths, sums other than 1 included: the rules are about order alone.
+// Tries all lists of eighths, including those with a sum other than 1, because the rules concern
+// only the order.
 TEST(AnswerOfTest, ChoiceIsTheFirstOfTheMostProbable) {
   ForEachList({0, 0.125, 0.25, 0.5, 1}, 5, [](const std::vector<float>& probabilities) {
     const auto answer = std::get<ChoiceAnswer>(AnswerOf(QuestionKind::kChoice, probabilities));

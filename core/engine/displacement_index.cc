@@ -3,7 +3,7 @@
 namespace canopy {
 namespace {
 
-// Bounds the work of one call.
+// The number of changed clients that triggers an update, which bounds the work of one call.
 constexpr size_t kMaxChanged = 64;
 
 }  // namespace

@@ -1,10 +1,10 @@
-// Which waiting job loses its place when the queue is full: an index by what clients hold.
+// Finds the waiting job that loses its place when the queue is full: an index by what clients hold.
 //
-// A request gets in at the cost of a job of lower priority, else of a job of its own priority from
-// a client that holds more than the sender would. Among those the client that holds most loses its
-// newest job. All operations are logarithmic in clients and in jobs of a client, amortized: the
-// clients' order is brought up to date when it is asked for, or when many have changed, since a
-// queue that is not full never asks.
+// A new request displaces a job of lower priority, or else a job of its own priority from a client
+// that holds more than its sender would. Among these the client that holds most loses its newest
+// job. All operations are logarithmic in the number of clients and of jobs of a client, amortized.
+// The order of the clients is updated only by Find, or when many clients have changed, because Find
+// is never called while the queue is not full.
 #ifndef CORE_ENGINE_DISPLACEMENT_INDEX_H_
 #define CORE_ENGINE_DISPLACEMENT_INDEX_H_
 
@@ -25,10 +25,10 @@ namespace canopy {
 class DisplacementIndex {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  // What a client's holding is measured in.
+  // The unit in which the holding of a client is measured.
   enum class Measure { kRequests, kTokens };
 
-  // What one client holds. Owned by the caller, at one address until Forget.
+  // The jobs of one client. Owned by the caller; its address must not change until Forget.
   class Client {
    public:
     int64_t held(Measure measure) const { return held_[static_cast<size_t>(measure)]; }
@@ -36,7 +36,7 @@ class DisplacementIndex {
    private:
     friend class DisplacementIndex;
     using Job = std::pair<TimePoint, JobId>;
-    // What the order has of the jobs of one priority.
+    // The entry of the client in the order for one priority.
     struct Listed {
       std::array<int64_t, 2> held{};  // by measure
       Job newest;
@@ -44,25 +44,25 @@ class DisplacementIndex {
         return held == other.held && newest == other.newest;
       }
     };
-    std::array<int64_t, 2> held_{};                // by measure
-    std::array<absl::btree_set<Job>, 2> jobs_;     // by priority; those that may lose their places
+    std::array<int64_t, 2> held_{};             // by measure
+    std::array<absl::btree_set<Job>, 2> jobs_;  // by priority; the jobs that may lose their places
     std::array<std::optional<Listed>, 2> listed_;  // by priority
   };
 
-  // The client holds so much more in the queue, or less where the numbers are negative.
+  // Adds to the holding of the client. The numbers may be negative.
   void ChangeHeld(Client* client, int64_t requests, int64_t tokens);
   // From now on the job may lose its place, until Remove.
   void Add(Client* client, Priority priority, TimePoint arrival, JobId id);
   void Remove(Client* client, Priority priority, TimePoint arrival, JobId id);
-  // The client, which has no jobs here, may be destroyed.
+  // Removes the client, which must have no jobs here, so that it may be destroyed.
   void Forget(Client* client);
 
-  // The job that makes room for a request of `priority` whose client would hold `own_held` with it;
-  // nothing where none has to.
+  // Returns the job that makes room for a request of `priority` whose client would hold `own_held`
+  // including it; nullopt if no job has to.
   std::optional<JobId> Find(Priority priority, Measure measure, int64_t own_held);
 
  private:
-  // A client with jobs of one priority.
+  // An entry of a client that has jobs of one priority.
   struct Entry {
     int64_t held = 0;
     std::pair<TimePoint, JobId> newest;
@@ -77,7 +77,7 @@ class DisplacementIndex {
   void UpdateAll();
 
   std::array<std::array<absl::btree_set<Entry>, 2>, 2> order_;  // by priority, then measure
-  absl::flat_hash_set<Client*> changed_;                        // since they were put in order
+  absl::flat_hash_set<Client*> changed_;  // the clients that changed since the last UpdateAll
 };
 
 }  // namespace canopy

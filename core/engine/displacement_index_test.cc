@@ -24,7 +24,7 @@ struct Listed {
   TimePoint arrival;
 };
 
-// The definition, one job after the other.
+// Searches by the definition, one job after the other.
 std::optional<JobId> FindByLinearSearch(
     const std::map<JobId, Listed>& jobs,
     const std::vector<std::unique_ptr<DisplacementIndex::Client>>& clients, Priority priority,
@@ -45,7 +45,7 @@ std::optional<JobId> FindByLinearSearch(
   return found.has_value() ? std::make_optional(std::get<JobId>(*found)) : std::nullopt;
 }
 
-// A client that holds nothing goes, and another comes, maybe to the same address.
+// Replaces a client that holds nothing by another, perhaps at the same address.
 void ReplaceIdleClient(const std::map<JobId, Listed>& jobs, DisplacementIndex& index,
                        std::unique_ptr<DisplacementIndex::Client>& client, int number) {
   const bool has_jobs = std::any_of(
@@ -76,7 +76,7 @@ TEST(DisplacementIndex, FindsWhatALinearSearchFinds) {
         Listed job;
         job.client = static_cast<int>(draw(num_clients));
         job.priority = draw(3) == 0 ? Priority::kLow : Priority::kNormal;
-        // Jobs come at one instant, and come back with their old arrival.
+        // Jobs may arrive at the same time, and return with their old arrival.
         job.arrival = TimePoint(std::chrono::microseconds(draw(5)));
         index.Add(clients[job.client].get(), job.priority, job.arrival, next);
         jobs[next++] = job;
@@ -89,7 +89,7 @@ TEST(DisplacementIndex, FindsWhatALinearSearchFinds) {
         index.ChangeHeld(clients[draw(num_clients)].get(), draw(5) - 2, draw(50) - 20);
       }
       if (draw(4) != 0) {
-        continue;  // several changes before the next question
+        continue;  // several changes before the next search
       }
       if (draw(8) == 0) {
         const auto number = static_cast<int>(draw(num_clients));

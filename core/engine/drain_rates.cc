@@ -8,7 +8,7 @@
 namespace canopy {
 namespace {
 
-// What recent forwards keep of their weight when another has run.
+// The factor by which the weight of earlier forwards decreases with each new one.
 constexpr double kMemory = 0.95;
 
 }  // namespace

@@ -1,8 +1,8 @@
-// How long the device takes for work that waits, by what it took for forwards of like size.
+// Estimates how long the device takes for waiting work, from the times of forwards of similar size.
 //
-// A token of a small forward costs many times what one of a large forward costs, so that one size
-// says nothing about another. Forwards are kept apart by size class, the power of two at or below
-// their tokens, and a rate is given only for classes with enough recent evidence.
+// A token of a small forward costs many times as much as a token of a large forward, so a rate of
+// one size says nothing about another size. Forwards are therefore recorded by size class, the
+// power of two at or below their tokens. A class has a rate only if it has enough recent samples.
 #ifndef CORE_ENGINE_DRAIN_RATES_H_
 #define CORE_ENGINE_DRAIN_RATES_H_
 
@@ -12,35 +12,36 @@
 
 namespace canopy {
 
-// floor(log2(tokens)); `tokens` is at least 1.
+// Returns floor(log2(tokens)); `tokens` is at least 1.
 int SizeClass(int64_t tokens);
 inline constexpr int kNumSizeClasses = 63;
 
 // Thread-compatible.
 class DrainRates {
  public:
-  // A class needs this many samples, ...
+  // The number of samples that a class needs before it has a rate.
   static constexpr int64_t kMinSamples = 4;
-  // ... and one among this many last forwards. A rate that keeps work out would never be corrected
-  // otherwise.
+  // A class without a sample among this many recent forwards has no rate. Otherwise a rate that
+  // keeps all work out would never be corrected.
   static constexpr int64_t kStaleAfterForwards = 1'000;
-  // From this many samples on, the mean is taken as it is: a rate below it would, under lasting
-  // overload, let in more than can be answered.
+  // The number of samples from which the mean is used without subtracting its standard error. A
+  // lower rate would, under lasting overload, admit more work than can be answered.
   static constexpr int64_t kMinSamplesForMean = 20;
 
-  // The device took `seconds` for a forward of `tokens` that counts as one of `size_tokens`.
+  // Records that the device took `seconds` for a forward of `tokens` tokens in the class of
+  // `size_tokens`.
   void Record(int64_t size_tokens, int64_t tokens, double seconds);
 
-  // The seconds that a token takes at least in forwards of this size class, or without evidence of
-  // it in those of the cheaper neighbour: the mean of recent forwards, less its standard error as
-  // long as samples are few. Nothing without enough evidence of either.
+  // Returns the lower bound of the seconds per token in forwards of this size class: the mean of
+  // recent forwards, less its standard error while there are few samples. Uses the cheaper
+  // neighbouring class if this class has too few samples; nullopt if that has too few as well.
   std::optional<double> MinSecondsPerToken(int size_class) const;
 
-  // The mean over recent forwards of any size; nothing before the first. A hint only.
+  // Returns the mean over recent forwards of any size; nullopt before the first one. A hint only.
   std::optional<double> MeanSecondsPerToken() const;
 
  private:
-  // Seconds a token, weighted so that old samples fade.
+  // The seconds per token of one class. Old samples have less weight.
   struct Evidence {
     int64_t samples = 0;
     int64_t last_forward = 0;

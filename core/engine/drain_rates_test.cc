@@ -35,7 +35,7 @@ TEST(DrainRates, SizeClassesArePowersOfTwo) {
   EXPECT_EQ(SizeClass(int64_t{1} << 62), 62);
 }
 
-TEST(DrainRates, OnlyEnoughForwardsOfLikeSizeAreEvidence) {
+TEST(DrainRates, OnlyEnoughForwardsOfSimilarSizeGiveARate) {
   DrainRates rates;
   Record(rates, 1'024, 0.5, DrainRates::kMinSamples - 1);
   EXPECT_EQ(rates.MinSecondsPerToken(10), std::nullopt);
@@ -53,7 +53,7 @@ TEST(DrainRates, OnlyEnoughForwardsOfLikeSizeAreEvidence) {
   EXPECT_DOUBLE_EQ(*rates.MinSecondsPerToken(12), 0.125) << "the cheaper neighbour";
 }
 
-TEST(DrainRates, OneSlowForwardAmongFewIsNotHeldAgainstTheRest) {
+TEST(DrainRates, OneSlowForwardAmongFewDoesNotRaiseTheRate) {
   DrainRates rates;
   Record(rates, 1'000, 10, 1);
   Record(rates, 1'000, 1, 3);
@@ -82,7 +82,7 @@ TEST(DrainRates, OldEvidenceIsForgotten) {
   EXPECT_EQ(rates.MinSecondsPerToken(9), std::nullopt) << "one new sample does not revive it";
 }
 
-TEST(WaitingWork, TheLeastTimeIsThatOfTheCheapestTokens) {
+TEST(WaitingWork, TheMinimumTimeIsThatOfTheCheapestTokens) {
   DrainRates rates;
   WaitingWork work(kMaxBatchTokens, kMaxBatchBytes);
   work.Add("", Alone(100));
@@ -99,7 +99,7 @@ TEST(WaitingWork, TheLeastTimeIsThatOfTheCheapestTokens) {
   EXPECT_NEAR(work.MinSeconds(1'100, rates), 100 * 10, 0.01);
 }
 
-TEST(WaitingWork, ForecastsStandInWhereNothingWasSeen) {
+TEST(WaitingWork, ForecastsAreUsedWithoutSamples) {
   DrainRates rates;
   WaitingWork work(kMaxBatchTokens, kMaxBatchBytes);
   work.Add("", Alone(1'000, 2'000'000'000));

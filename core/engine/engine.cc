@@ -219,7 +219,7 @@ void Engine::Cancel(JobId id) {
   std::vector<Ended> ended;
   {
     MutexLock lock(&mutex_);
-    // When a deadline passes, gRPC cancels the call too.
+    // gRPC also cancels a call when its deadline passes, so expired jobs end first.
     EndExpired(states_.Expire(std::chrono::steady_clock::now()), &ended);
     if (std::shared_ptr<AdmittedJob> job = states_.Cancel(id); job != nullptr) {
       EndEarly(std::move(job), absl::CancelledError("the caller is gone"), &ended);

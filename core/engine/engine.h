@@ -1,26 +1,26 @@
-// Jobs in, results out: admission, batches on demand, the threads around the device. Usable without
-// gRPC.
+// Runs jobs: admission, batching on demand, and the threads around the device. Does not need gRPC.
 //
-//   1. Submit admits a job or refuses it at once: draining, unknown model, queue full.
-//   2. The scheduler (core/engine/scheduler.h) picks what runs next: fair between clients, two
-//      priorities, jobs together where the contract lets them share a forward.
-//   3. The planning thread builds that forward while the device thread runs the previous one. A
-//      large job runs in the parts that the token budget asks for, and others run in between.
-//   4. Questions with a hidden state that is not finite run again path by path: masked attention
-//      spreads a NaN (0 x NaN) to paths that are finite alone.
-//   5. A head over whole questions scores them from the vectors that all parts left.
-//   6. Weights may be replaced at any time: a job is answered wholly by those that its first
-//      forward was planned with.
-//   7. The callback gets the result, or at once DEADLINE_EXCEEDED or CANCELLED, exactly once.
+//   1. Submit admits a job or refuses it at once: draining, unknown model, full queue.
+//   2. The scheduler (core/engine/scheduler.h) picks the jobs that run next. It is fair between
+//      clients, knows two priorities, and batches jobs that may share a forward.
+//   3. The planning thread builds the next forward while the device thread runs the previous one.
+//      A job that exceeds the token budget runs in parts, and other jobs run between its parts.
+//   4. Questions with a hidden state that is not finite run again path by path, because masked
+//      attention spreads a NaN (0 x NaN) to paths that would be finite alone.
+//   5. A head over whole questions scores them from the vectors of all parts.
+//   6. Weights may be replaced at any time. One version answers all of a job: the version that
+//      its first forward was planned with.
+//   7. The callback receives the result, DEADLINE_EXCEEDED or CANCELLED, exactly once.
 //
-// ForwardStates (core/engine/forward_states.h) decides; the threads do what it says:
+// ForwardStates (core/engine/forward_states.h) makes the decisions, and these threads carry them
+// out:
 //
-//   caller          Submit and Cancel; gets a refusal or a cancellation at once
+//   caller          calls Submit and Cancel; gets a refusal or a cancellation at once
 //   planning thread builds the next forward while the device is busy
-//   device thread   runs forwards, absorbs their results, answers or continues jobs; between
+//   device thread   runs forwards, handles their outputs, answers or continues jobs; between
 //                   forwards it does the work of RunOnDevice. It builds the next forward itself if
-//                   it has nothing to run, or if forwards are shorter than a hand-over.
-//   alarm thread    ends jobs at their deadline, whatever the device does
+//                   it is idle, or if forwards are shorter than a hand-over between threads.
+//   alarm thread    ends jobs at their deadline, even if the device is busy
 #ifndef CORE_ENGINE_ENGINE_H_
 #define CORE_ENGINE_ENGINE_H_
 
@@ -52,68 +52,75 @@
 
 namespace canopy {
 
-// Thread-safe. The destructor drains.
+// Thread-safe. The destructor drains the engine.
 class Engine {
  public:
-  // Called exactly once a job, from any of the threads above: it must not block.
+  // Called exactly once per job, from any of the threads above. It must not block.
   using Callback = std::function<void(absl::StatusOr<ScoreResult>)>;
   using ForwardObserver = std::function<void(const ForwardRecord&)>;
 
   struct Options {
     Scheduler::Options scheduler;
-    bool share_across_tenants = false;         // prefixes of different tenants may meet
-    Backend default_backend = Backend::kAuto;  // of requests that leave backend and policy open
-    Packing default_packing = Packing::kAuto;  // of requests that leave packing and policy open
-    int64_t max_mask_bytes = kDefaultMaxMaskBytes;  // of requests that name none; >= 0
+    bool share_across_tenants = false;         // requests of different tenants may share prefixes
+    Backend default_backend = Backend::kAuto;  // for requests that name neither backend nor policy
+    Packing default_packing = Packing::kAuto;  // for requests that name neither packing nor policy
+    int64_t max_mask_bytes = kDefaultMaxMaskBytes;  // for requests that name no limit; >= 0
     ForwardObserver on_forward;                     // called on the device thread; may be null
   };
 
-  // INVALID_ARGUMENT for an option out of range, no model, or two models of one name;
-  // FAILED_PRECONDITION for a default backend that a model does not have.
+  // Returns INVALID_ARGUMENT if an option is out of range, if there is no model, or if two models
+  // have the same name, and FAILED_PRECONDITION if a model does not have the default backend.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(
       const Options& options, std::vector<std::unique_ptr<ModelRunner>> runners);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Names a job before it is submitted, so that it can be cancelled from then on.
+  // Returns an id for a job that is not submitted yet, so that Cancel works as soon as it is.
   JobId NewJobId() { return next_job_id_.fetch_add(1, std::memory_order_relaxed); }
 
-  // OK = `done` will be called exactly once, on any thread: it must not block. Otherwise it is
-  // never called: UNAVAILABLE when draining, NOT_FOUND for the model, DEADLINE_EXCEEDED when the
-  // deadline has passed, RESOURCE_EXHAUSTED with RetryAfter when the queue is full or too long for
-  // the deadline. Results carry DEADLINE_EXCEEDED or CANCELLED, at once and whatever the device
-  // does, RESOURCE_EXHAUSTED with RetryAfter when a full queue owed the place to another, what
-  // RequestPlan::Create returns, RESOURCE_EXHAUSTED with the reason PATH_TOO_LARGE_FOR_DEVICE when
-  // one path does not fit the device, QUESTION_TOO_LARGE_FOR_DEVICE when a question does not, or
-  // the runner's error.
+  // Submits a job. If the result is OK, `done` is called exactly once, on any thread; it must not
+  // block. Otherwise `done` is never called.
+  //
+  // Returns
+  //   UNAVAILABLE         the engine drains
+  //   NOT_FOUND           the model is not loaded
+  //   DEADLINE_EXCEEDED   the deadline has passed
+  //   RESOURCE_EXHAUSTED  with RetryAfter: the queue is full, or too long for the deadline
+  // `done` receives
+  //   the result
+  //   DEADLINE_EXCEEDED, CANCELLED  at once, even if the device is busy
+  //   RESOURCE_EXHAUSTED  with RetryAfter: a full queue gave the job's place to another job; or
+  //                       PATH_TOO_LARGE_FOR_DEVICE or QUESTION_TOO_LARGE_FOR_DEVICE
+  //   the errors of RequestPlan::Create and of the runner
   absl::Status Submit(ScoreJob job, Callback done) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Nobody waits for the job any more: it is answered with CANCELLED at once, and no forward is
-  // launched for it. Nothing happens when it is answered or not submitted.
+  // Answers the job with CANCELLED at once and launches no further forward for it. Has no effect if
+  // the job is answered already or was not submitted.
   void Cancel(JobId id) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The plan that `job` would run by, with its trie, on the caller's thread. NOT_FOUND, or what
-  // RequestPlan::Create returns.
+  // Returns the plan by which `job` would run, with its trie. Plans on the caller's thread. Returns
+  // NOT_FOUND if the model is not loaded, or the errors of RequestPlan::Create.
   absl::StatusOr<RequestPlan> Plan(const ScoreJob& job) const;
 
-  // Loaded models as they serve now; the first is the default. FindModel: empty = the first; null =
-  // unknown.
+  // The loaded models in the versions that serve now; the first is the default. FindModel returns
+  // the first model for an empty name, and null for an unknown name.
   std::vector<std::shared_ptr<const ModelInfo>> models() const;
   std::shared_ptr<const ModelInfo> FindModel(absl::string_view name) const;
 
-  // Puts `next` in the place of the model of its name: jobs whose first forward is planned from now
-  // on are answered by it, others to their end by the weights that began them, which are freed with
-  // the last of them. Nobody waits. NOT_FOUND, or errors as of ServedModel::Replace.
+  // Replaces the model that has the name of `next`. `next` answers the jobs whose first forward is
+  // planned from now on. The old weights answer the jobs that they have begun, and are freed after
+  // the last of them. No job waits. Returns NOT_FOUND, or the errors of ServedModel::Replace.
   absl::Status ReplaceModel(std::shared_ptr<ModelRunner> next,
                             absl::string_view expected_fingerprint);
 
-  // Runs `work` on the device thread between two forwards, and returns its status: how weights are
-  // made ready while others serve. UNAVAILABLE without running it when draining. Must have returned
-  // before the destructor is called.
+  // Runs `work` on the device thread between two forwards and returns its status. New weights are
+  // prepared this way while the old weights serve. Returns UNAVAILABLE without running `work` if
+  // the engine drains. The call must return before the destructor is called.
   absl::Status RunOnDevice(const std::function<absl::Status()>& work) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Refuses new jobs with UNAVAILABLE, finishes accepted ones, then returns. May be repeated.
+  // Refuses new jobs with UNAVAILABLE, finishes the accepted ones, then returns. May be called
+  // again.
   void Drain() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The recorded graphs of all models, for metrics.
@@ -124,17 +131,17 @@ class Engine {
 
   EngineStats stats() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // False once a runner lost its device: nothing is repaired in process, everything is refused with
-  // UNAVAILABLE, and the process should be restarted.
+  // False after a runner has lost its device. The engine then refuses everything with UNAVAILABLE
+  // and repairs nothing: restart the process.
   bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
 
  private:
-  // A job that has ended, and what its caller gets.
+  // A job that has ended, and the result for its caller.
   struct Ended {
     std::shared_ptr<AdmittedJob> job;
     absl::StatusOr<ScoreResult> result;
   };
-  // Belongs to the thread that waits in RunOnDevice.
+  // Owned by the thread that waits in RunOnDevice.
   struct DeviceWork {
     const std::function<absl::Status()>& run;
     absl::Status status;
@@ -151,11 +158,11 @@ class Engine {
   absl::Status Admit(const JobRequest& request, const std::shared_ptr<AdmittedJob>& job)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The planning thread, and the device thread when it is idle (engine_threads.cc).
+  // Called by the planning thread, and by the device thread when it is idle (engine_threads.cc).
   void PlanLoop() ABSL_LOCKS_EXCLUDED(mutex_);
   void PlanNext() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The device thread (engine_threads.cc).
+  // Called by the device thread (engine_threads.cc).
   void DeviceLoop() ABSL_LOCKS_EXCLUDED(mutex_);
   bool HasStep() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return states_.NextStep(!device_work_.empty()) != ForwardStates::Step::kWait;
@@ -188,20 +195,21 @@ class Engine {
   void Deliver(std::vector<Ended> ended) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;
-  std::vector<std::unique_ptr<ServedModel>> served_models_;  // as many as at the start
+  std::vector<std::unique_ptr<ServedModel>> served_models_;  // their number never changes
   std::atomic<JobId> next_job_id_{1};
   std::atomic<bool> healthy_{true};
 
   mutable Mutex mutex_;
   ForwardStates states_ ABSL_GUARDED_BY(mutex_);
-  std::deque<DeviceWork*> device_work_ ABSL_GUARDED_BY(mutex_);  // waits; owned by its callers
-  int64_t delivering_ ABSL_GUARDED_BY(mutex_) = 0;  // answers on their way to their callers
+  // waiting work; owned by the callers of RunOnDevice
+  std::deque<DeviceWork*> device_work_ ABSL_GUARDED_BY(mutex_);
+  int64_t delivering_ ABSL_GUARDED_BY(mutex_) = 0;  // answers that are being delivered to callers
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   TimePoint alarm_at_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
-  EngineStats stats_ ABSL_GUARDED_BY(mutex_);  // what the scheduler does not count
+  EngineStats stats_ ABSL_GUARDED_BY(mutex_);  // the counts that the scheduler does not keep
 
-  absl::flat_hash_set<Reason> logged_reasons_;  // device thread only
-  // These are last, because they use everything above. The threads use the alarm.
+  absl::flat_hash_set<Reason> logged_reasons_;  // used by the device thread only
+  // These members are last, because they use everything above. The threads use the alarm.
   Alarm alarm_;
   std::thread planning_thread_;
   std::thread device_thread_;

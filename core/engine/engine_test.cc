@@ -37,7 +37,7 @@ class EngineTest : public ::testing::Test {
     engine_ = *std::move(engine);
   }
 
-  // `num_questions` questions of `num_candidates` paths, with random tokens below 900.
+  // Returns `num_questions` questions of `num_candidates` paths, with random tokens below 900.
   static std::shared_ptr<const PathBatch> RandomBatch(int num_questions, int num_candidates,
                                                       int prefix_tokens) {
     static std::mt19937 random(20'231'117);
@@ -81,7 +81,7 @@ class EngineTest : public ::testing::Test {
     return tokens;
   }
 
-  // Every path has the score that its tokens ask for, except those with `poison`.
+  // Expects every path to have the score of its tokens, except paths with `poison`.
   static void ExpectScores(const PathBatch& batch, const ScoreResult& result, int32_t poison = -1) {
     ASSERT_EQ(result.scores.size(), batch.suffixes.size());
     for (int32_t question = 0; question < batch.num_questions(); ++question) {
@@ -149,7 +149,7 @@ TEST_F(EngineTest, HalvesWhenTheDeviceHasNoMemory) {
   EXPECT_GT(result->parts, 4);
 }
 
-TEST_F(EngineTest, RefusesOnePathThatTheDeviceCannotHoldAndLivesOn) {
+TEST_F(EngineTest, RefusesAPathThatDoesNotFitTheDeviceAndContinues) {
   Start();
   controls_->LimitSlots(10);
   const absl::StatusOr<ScoreResult> refused = Run(ScoreAll(RandomBatch(2, 4, 30)));
@@ -168,7 +168,7 @@ TEST_F(EngineTest, OnlyPathsThatAreNotFiniteAloneStayUnscored) {
   constexpr int32_t kPoison = 950;
   controls_->PoisonToken(kPoison);
   PathBatch batch = *RandomBatch(6, 12, 30);
-  // One candidate of one question; on a forest it spoils its row.
+  // One candidate of one question contains the token; on a forest it affects its whole row.
   const TokenSpan suffix = batch.suffixes[batch.question_offsets[2] + 5];
   batch.tokens[static_cast<size_t>(suffix.begin)] = kPoison;
   for (const Backend backend : {Backend::kDense, Backend::kSegmented, Backend::kPath}) {
@@ -188,7 +188,7 @@ TEST_F(EngineTest, OnlyPathsThatAreNotFiniteAloneStayUnscored) {
   }
 }
 
-TEST_F(EngineTest, WorkThatNobodyWaitsForNeverReachesTheDevice) {
+TEST_F(EngineTest, JobsThatNobodyWaitsForNeverReachTheDevice) {
   Start();
   controls_->gate.Close();
   Answer first;
@@ -212,7 +212,7 @@ TEST_F(EngineTest, WorkThatNobodyWaitsForNeverReachesTheDevice) {
   engine_->Cancel(abandoned_id);
   engine_->Cancel(abandoned_id);
 
-  // Both are answered while the device is still busy with the first.
+  // Both jobs are answered while the device is still busy with the first.
   EXPECT_TRUE(absl::IsCancelled(abandoned_answer.Await().status()));
   EXPECT_TRUE(absl::IsDeadlineExceeded(late_answer.Await().status()));
   EXPECT_EQ(engine_->stats().queued_normal, 0);
@@ -243,7 +243,7 @@ TEST_F(EngineTest, AFullQueueRefusesAtOnceWithADelay) {
   EXPECT_TRUE(waiting.Await().ok());
 }
 
-TEST_F(EngineTest, TheTokenBudgetOfTheQueueHolds) {
+TEST_F(EngineTest, TheQueueEnforcesItsTokenBudget) {
   Engine::Options options;
   options.scheduler.max_queued_tokens = 100;
   Start(options);
@@ -252,7 +252,7 @@ TEST_F(EngineTest, TheTokenBudgetOfTheQueueHolds) {
   Answer waiting;
   ASSERT_TRUE(engine_->Submit(ScoreAll(RandomBatch(1, 4, 60)), running.callback()).ok());
   controls_->gate.AwaitWaiter();
-  // Larger than the budget, but nothing else waits.
+  // The job exceeds the budget, but no other job waits.
   ASSERT_TRUE(engine_->Submit(ScoreAll(RandomBatch(1, 4, 60)), waiting.callback()).ok());
   const absl::Status refused =
       engine_->Submit(ScoreAll(RandomBatch(1, 1, 1)), [](const auto&) { FAIL(); });
@@ -262,10 +262,10 @@ TEST_F(EngineTest, TheTokenBudgetOfTheQueueHolds) {
   EXPECT_TRUE(waiting.Await().ok());
 }
 
-// Eight clients with a request each whose paths have eight times the tokens of their trie: the
-// queue counted paths, and refused the last of them.
-TEST_F(EngineTest, TheTokenBudgetOfTheQueueCountsWhatIsComputed) {
-  // 16 paths of 67 tokens, of which these differ.
+// Eight clients have one request each, whose paths have eight times the tokens of their trie. A
+// queue that counted the tokens of paths would refuse the last one.
+TEST_F(EngineTest, TheTokenBudgetOfTheQueueCountsComputedTokens) {
+  // There are 16 paths of 67 tokens, of which these differ.
   constexpr int64_t kComputed = 60 + 16 * 7;
   for (const Backend backend : {Backend::kAuto, Backend::kPath}) {
     SCOPED_TRACE(BackendName(backend));
@@ -290,7 +290,7 @@ TEST_F(EngineTest, TheTokenBudgetOfTheQueueCountsWhatIsComputed) {
       answers.push_back(std::make_unique<Answer>());
       accepted += engine_->Submit(std::move(job), answers.back()->callback()).ok() ? 1 : 0;
       if (client == 0) {
-        // What runs does not wait.
+        // The job on the device does not wait.
         controls_->gate.AwaitWaiter();
       }
     }
@@ -331,7 +331,7 @@ TEST_F(EngineTest, DrainAnswersWhatWasAcceptedAndRefusesTheRest) {
       engine_->Submit(ScoreAll(RandomBatch(1, 1, 3)), [](const auto&) { FAIL(); })));
 }
 
-TEST_F(EngineTest, ALostDeviceIsNotRepaired) {
+TEST_F(EngineTest, ALostDeviceStaysUnhealthy) {
   Start();
   controls_->FailWith(absl::UnavailableError("illegal address"));
   EXPECT_TRUE(absl::IsUnavailable(Run(ScoreAll(RandomBatch(1, 1, 3))).status()));
@@ -362,7 +362,7 @@ TEST_F(EngineTest, APickOfAutoThatDoesNotRunFallsBackToPath) {
   ExpectScores(*batch, *result);
   EXPECT_EQ(result->route.backend, Backend::kPath);
   EXPECT_EQ(result->route.reason, Reason::kBackendFailed);
-  // What a caller names is never replaced, and path has nothing to fall back to.
+  // A backend that the caller names is never replaced, and path has no fallback.
   job.routing.backend = pick;
   EXPECT_TRUE(absl::IsFailedPrecondition(Run(job).status()));
   job.routing.backend = Backend::kAuto;
@@ -373,7 +373,7 @@ TEST_F(EngineTest, APickOfAutoThatDoesNotRunFallsBackToPath) {
   EXPECT_EQ(controls_->forwards(), before + 1);
 }
 
-TEST_F(EngineTest, TheMeasuredPolicyRunsTheLeastCostly) {
+TEST_F(EngineTest, TheMeasuredPolicyChoosesTheLowestCost) {
   ModelInfo info = FakeModelInfo();
   info.fused_supported = true;
   info.default_policy = Policy::kMeasured;
@@ -387,7 +387,7 @@ TEST_F(EngineTest, TheMeasuredPolicyRunsTheLeastCostly) {
   EXPECT_EQ(result->route.backend, Backend::kFused);
   EXPECT_EQ(result->route.reason, Reason::kMeasured);
   EXPECT_EQ(result->route.policy, Policy::kMeasured);
-  // A pick of the forecast that fails is replaced likewise.
+  // A backend that the forecast chose and that fails is replaced too.
   controls_->FailBackend(Backend::kFused);
   EXPECT_EQ(Run(ScoreAll(batch))->route.reason, Reason::kBackendFailed);
   ScoreJob job = ScoreAll(batch);
@@ -404,7 +404,7 @@ TEST_F(EngineTest, TheMeasuredPolicyIsRefusedWithoutCosts) {
   EXPECT_EQ(controls_->forwards(), 0);
 }
 
-TEST_F(EngineTest, ConfiguredRoutingStandsInForAutoOnly) {
+TEST_F(EngineTest, ConfiguredRoutingReplacesOnlyAuto) {
   Engine::Options options;
   options.default_backend = Backend::kSegmented;
   Start(options);

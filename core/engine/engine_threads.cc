@@ -46,7 +46,7 @@ absl::Status BuildForward(PlannedForward* planned) {
   return absl::OkStatus();
 }
 
-// The states do not permit an event that a thread reports: our bug.
+// Logs an event that the states do not permit, which is a bug.
 void CheckPermitted(bool permitted, const char* event) {
   if (!permitted) {
     LogError("event_not_permitted", {{"event", event}});
@@ -137,7 +137,7 @@ void Engine::RunWork() {
   DeviceWork* work = nullptr;
   {
     MutexLock lock(&mutex_);
-    // A drain may have refused it meanwhile.
+    // A drain may have refused the work meanwhile.
     if (device_work_.empty() || !states_.StartWork()) {
       return;
     }
@@ -228,7 +228,8 @@ void Engine::HandleOutput(const PlannedForward& planned, const absl::StatusOr<Pa
   }
 }
 
-// The forward was planned before a smaller one failed: its jobs are cut again without trying it.
+// Cuts the jobs of a forward again without running it, because a smaller forward failed after it
+// was planned.
 void Engine::RunSmaller(PlannedForward* planned) {
   for (size_t i = 0; i < planned->jobs.size(); ++i) {
     AdmittedJob& job = *planned->jobs[i];

@@ -5,10 +5,10 @@
 namespace canopy {
 namespace {
 
-// Idle clients whose clock is ahead of the present are remembered up to this many: one connection a
-// request would otherwise fill memory in a long busy time.
+// The most idle clients with a clock ahead of the virtual time that are remembered. Without a
+// limit, one connection per request would fill the memory while the queue is busy for long.
 constexpr size_t kMaxIdleClients = 4096;
-// Clients are indexed again when somebody asks what is ahead, or when so many have changed.
+// The number of changed clients that triggers an update. TokensAhead triggers one too.
 constexpr size_t kMaxChanged = 64;
 
 }  // namespace
@@ -19,7 +19,8 @@ FairQueue::Place FairQueue::Add(const std::string& client_name, JobId job, End e
     client = std::make_unique<Client>();
     client->name = client_name;
   }
-  // A client's place in the order depends on its clock and sequence: out while they change.
+  // A client's position in the order depends on its clock and sequence, so the client is removed
+  // while they change.
   const bool front = end == End::kFront;
   if (!client->jobs.empty()) {
     order_.erase(client.get());

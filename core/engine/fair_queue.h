@@ -1,9 +1,10 @@
-// Jobs of one priority in an order that is fair between clients.
+// A queue of the jobs of one priority that is fair between clients.
 //
-// Each client has a clock that advances by the tokens it is served; the client whose clock is
-// furthest behind goes next, and its own jobs go in the order in which they came. A client that
-// was away starts where the furthest behind stands, so nobody saves up for a burst. While two
-// clients wait whose every job runs alone, what they are served differs by at most one job.
+// Each client has a clock that advances by the tokens that the client is served. The client whose
+// clock is furthest behind goes next, and its own jobs go in order of arrival. A client that
+// returns starts at the clock of the client that is furthest behind, so that nobody saves up for a
+// burst. While two clients wait and each of their jobs runs alone, the tokens that they are served
+// differ by at most one job.
 #ifndef CORE_ENGINE_FAIR_QUEUE_H_
 #define CORE_ENGINE_FAIR_QUEUE_H_
 
@@ -25,40 +26,41 @@ namespace canopy {
 // Thread-compatible.
 class FairQueue {
  public:
-  // kFront undoes that a job was removed to be served.
+  // kFront undoes the removal of a job that was about to be served.
   enum class End { kFront, kBack };
-  // Where a job stands among those of its client; valid until it is removed.
+  // The position of a job among those of its client; valid until the job is removed.
   using Place = std::list<JobId>::iterator;
 
   Place Add(const std::string& client, JobId job, End end);
   void Remove(const std::string& client, Place place);
-  // Behind its client's other jobs; places stay valid.
+  // Moves the job after the other jobs of its client. Places stay valid.
   void MoveToBack(const std::string& client, Place place);
-  // Likewise, and its client behind those whose clocks agree with its own.
+  // Like MoveToBack, but also moves the client after the clients with the same clock.
   void Yield(const std::string& client, Place place);
 
-  // The job to go next; nothing when empty.
+  // Returns the job that goes next; nullopt if the queue is empty.
   std::optional<JobId> Next() const;
-  // Of the clients at most `max_lead` tokens ahead of the furthest behind, the first whose first
-  // job `accepts` takes.
+  // Considers the clients that are at most `max_lead` tokens ahead of the one furthest behind.
+  // Returns the first job of the first client whose first job `accepts` takes.
   std::optional<JobId> Next(int64_t max_lead, absl::FunctionRef<bool(JobId)> accepts) const;
 
-  // Where the furthest behind stands. Call while it is not empty.
+  // Returns the clock of the client that is furthest behind. Precondition: the queue is not empty.
   int64_t clock() const { return (*order_.begin())->clock; }
-  // Where `client` stands, or would if a job of it came now.
+  // Returns the clock of `client`, or the clock that it would start with now.
   int64_t ClockOf(const std::string& client) const;
-  // The tokens of the client's jobs that wait here; a negative change takes some away. Call while
-  // it has a job here. All must be taken away before its last job is removed.
+  // Adds `change`, which may be negative, to the tokens of the client's waiting jobs. Precondition:
+  // the client has a job here. All tokens must be taken away before its last job is removed.
   void ChangeWaiting(const std::string& client, int64_t change);
-  // The tokens that are served before a further job of `client`, which has `tokens`, as far as it
-  // is known: all that wait of the client itself, and of others those that their clocks let go
-  // first. Logarithmic in clients.
+  // Returns the tokens that are served before a further job of `client` with `tokens` tokens, as
+  // far as they are known: those of the client's own waiting jobs, and those of other clients whose
+  // clocks let them go first. Logarithmic in the number of clients.
   int64_t TokensAhead(const std::string& client, int64_t tokens);
 
   // Charges `tokens` to `client`; a negative value refunds them. A client without jobs here is
   // charged as long as its clock is remembered.
   void Charge(const std::string& client, int64_t tokens);
-  // A service has begun that was chosen when clock() was `clock`: who comes now starts there.
+  // Records the start of a service that was chosen when clock() was `clock`. New clients start
+  // there.
   void Advance(int64_t clock);
 
   bool empty() const { return order_.empty(); }
@@ -67,10 +69,10 @@ class FairQueue {
   struct Client {
     std::string name;
     int64_t clock = 0;
-    int64_t sequence = 0;  // among clients whose clocks agree, who came first
+    int64_t sequence = 0;  // orders clients with equal clocks
     std::list<JobId> jobs;
     int64_t waiting_tokens = 0;
-    // What starts_ and ends_ have of it; equal = nothing.
+    // The values that starts_ and ends_ contain for the client; equal = none.
     int64_t start = 0;
     int64_t end = 0;
   };
@@ -89,13 +91,14 @@ class FairQueue {
   void ForgetIdle();
 
   Clients clients_;
-  absl::btree_set<Client*, LessClock> order_;  // those with jobs
-  // Where the service of what a client has waiting starts on its clock, and where it ends: up to a
-  // clock of t, client i is served max(t - start_i, 0) - max(t - end_i, 0).
+  absl::btree_set<Client*, LessClock> order_;  // the clients with jobs
+  // The start and the end of the service of a client's waiting jobs on its clock. Up to a clock of
+  // t, client i is served max(t - start_i, 0) - max(t - end_i, 0).
   GapSums starts_;
   GapSums ends_;
-  absl::flat_hash_set<Client*> changed_;  // since they were indexed
-  int64_t virtual_time_ = 0;  // where the furthest behind stood when the last service was chosen
+  absl::flat_hash_set<Client*> changed_;  // the clients that changed since the last IndexAll
+  // the clock of the client furthest behind when the last service was chosen
+  int64_t virtual_time_ = 0;
   int64_t first_sequence_ = 0;
   int64_t next_sequence_ = 0;
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kBack = FairQueue::End::kBack;
 
-TEST(FairQueueTest, ARiderLeadsTheFurthestBehindByTheLimitAtMost) {
+TEST(FairQueueTest, AJoiningClientLeadsTheOneFurthestBehindByAtMostTheLimit) {
   FairQueue queue;
   queue.Add("behind", 1, kBack);
   queue.Add("ahead", 2, kBack);
@@ -30,7 +30,7 @@ TEST(FairQueueTest, ARiderLeadsTheFurthestBehindByTheLimitAtMost) {
   EXPECT_EQ(queue.Next(100, is_second), JobId{2}) << "the lead is counted from who is behind now";
 }
 
-TEST(FairQueueTest, OnlyTheFirstJobOfAClientMayRide) {
+TEST(FairQueueTest, OnlyTheFirstJobOfAClientMayJoin) {
   FairQueue queue;
   queue.Add("a", 1, kBack);
   queue.Add("a", 2, kBack);
@@ -51,7 +51,7 @@ TEST(FairQueueTest, EqualClocksGoInTheOrderOfArrival) {
   EXPECT_EQ(queue.Next(), JobId{2}) << "and the job behind its client's next one";
 }
 
-TEST(FairQueueTest, AClientThatComesBackStartsWhereTheFurthestBehindStands) {
+TEST(FairQueueTest, AReturningClientStartsAtTheClockFurthestBehind) {
   FairQueue queue;
   queue.Add("steady", 1, kBack);
   queue.Add("steady", 2, kBack);
@@ -69,7 +69,7 @@ TEST(FairQueueTest, AClientThatComesBackStartsWhereTheFurthestBehindStands) {
   EXPECT_EQ(queue.Next(), JobId{1});
 }
 
-// Whose service was called off goes next again, before a client whose clock agrees with its own.
+// A client whose service was called off goes next again, before a client with the same clock.
 TEST(FairQueueTest, AJobPutBackAtTheFrontGoesFirst) {
   FairQueue queue;
   FairQueue::Place first = queue.Add("a", 1, kBack);
@@ -83,7 +83,7 @@ TEST(FairQueueTest, AJobPutBackAtTheFrontGoesFirst) {
   queue.Remove("c", only);
   only = queue.Add("c", 4, FairQueue::End::kFront);
   EXPECT_EQ(queue.Next(), JobId{4});
-  // Its client too is where it was, also while it has other jobs.
+  // The client is also where it was while it has other jobs.
   queue.Charge("a", 0);
   const FairQueue::Place third = queue.Add("b", 5, FairQueue::End::kFront);
   EXPECT_EQ(queue.Next(), JobId{5});
@@ -114,8 +114,8 @@ TEST(FairQueueTest, AChargedClientGoesAfterTheOthers) {
       << "what is given back moves the clock, not the order of arrival";
 }
 
-// Debts outlive absence, until the others have caught up.
-TEST(FairQueueTest, AClientThatWentAheadIsRememberedUntilThePresentReachesIt) {
+// The charge of a client is remembered while it is absent, until the others have caught up.
+TEST(FairQueueTest, AClientAheadIsRememberedUntilTheVirtualTimeReachesItsClock) {
   FairQueue queue;
   queue.Add("steady", 1, kBack);
   const FairQueue::Place gone = queue.Add("ahead", 2, kBack);
@@ -153,8 +153,8 @@ TEST(FairQueueTest, IdleClientsAreForgottenWhenThereAreTooMany) {
   EXPECT_EQ(queue.Next(), JobId{5'000});
 }
 
-// However many come and go without a debt, those who have one are remembered.
-TEST(FairQueueTest, WhoOwesNothingIsForgottenAtOnce) {
+// Clients with a charge are remembered, however many clients without one come and go.
+TEST(FairQueueTest, AClientWithoutAChargeIsForgottenAtOnce) {
   FairQueue queue;
   const FairQueue::Place gone = queue.Add("ahead", 1, kBack);
   queue.Charge("ahead", 30);
@@ -182,7 +182,7 @@ TEST(FairQueueTest, TokensAheadAreThoseThatClocksLetGoFirst) {
   EXPECT_EQ(queue.TokensAhead("new", 1'000), 40 + 30);
 }
 
-// The definition, one client after the other.
+// Computes the result by the definition, one client after the other.
 TEST(FairQueueTest, TokensAheadAreWhatALinearSearchCounts) {
   struct Known {
     std::vector<std::pair<FairQueue::Place, int64_t>> jobs;
@@ -230,7 +230,7 @@ TEST(FairQueueTest, TokensAheadAreWhatALinearSearchCounts) {
   }
 }
 
-// Clocks count tokens for as long as the server runs.
+// Clocks count tokens as long as the server runs.
 TEST(FairQueueTest, TokensAheadAreExactForClocksNearTheEndOfTheirRange) {
   FairQueue queue;
   constexpr int64_t kFar = int64_t{1} << 61;

@@ -1,5 +1,5 @@
-// A runner whose results have other sizes than their plan: the job ends with INTERNAL and both
-// numbers, and nothing is read or written outside of a list.
+// A runner whose results do not have the sizes of their plan. The job ends with INTERNAL and both
+// numbers, and no list is read or written out of bounds.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,7 +30,7 @@ ModelInfo EverythingInfo() {
   return info;
 }
 
-// Tells the truth but for what `fault` changes.
+// Returns right results, which `fault` then changes.
 class FaultyRunner : public FakeRunner {
  public:
   FaultyRunner(const ModelInfo& info, Fault fault) : FakeRunner(info), fault_(std::move(fault)) {}
@@ -66,7 +66,7 @@ OutputSelection Everything() {
   return outputs;
 }
 
-// Three paths with 1, 2 and 2 tokens of their own.
+// Scores three paths with 1, 2 and 2 tokens of their own.
 absl::StatusOr<ScoreResult> Score(const ModelInfo& info, const OutputSelection& outputs,
                                   Fault fault) {
   std::vector<std::unique_ptr<ModelRunner>> runners;
@@ -100,7 +100,7 @@ TEST(FaultyRunnerTest, EverySizeIsCheckedAgainstThePlan) {
       {"finite has size 4 instead of 3", [](PartOutput* o) { o->finite.push_back(1); }},
       {"inner_finite has size 1 instead of 3", [](PartOutput* o) { o->inner_finite = {1}; }},
       {"unscored has size 4 instead of 3", [](PartOutput* o) { o->unscored.assign(4, 0); }},
-      // A third label for each of the three paths, and the second missing.
+      // There is a third label for each of the three paths, or the second is missing.
       {"scores has size 9 instead of 6", [](PartOutput* o) { o->scores.resize(9); }},
       {"scores has size 3 instead of 6", [](PartOutput* o) { o->scores.resize(3); }},
       {"vectors has size 192 instead of 96", [](PartOutput* o) { o->vectors.resize(192); }},

@@ -44,12 +44,12 @@ void AppendBatch(const PathBatch& batch, PathBatch& all) {
 
 using Passes = absl::Span<const std::shared_ptr<Pass>>;
 
-// A shared forward must be forecast to take at most this part of the time that its jobs take one
-// after the other: its answers all come at its end, and a token costs more in a forward that is too
-// large for the caches than in the small ones that forecasts are fitted to.
+// A shared forward must be forecast to take at most this fraction of the time of its jobs one after
+// the other. All of its answers come at its end, and a token costs more in a forward that is too
+// large for the caches than in the small forwards that forecasts are fitted to.
 constexpr double kWorthSharing = 0.75;
 
-// Several passes as one batch.
+// Several passes that are joined to one batch.
 struct Joined {
   std::shared_ptr<const PathBatch> batch;
   std::vector<int32_t> path_offsets;  // [passes + 1]
@@ -68,7 +68,7 @@ Joined Join(Passes passes) {
   return joined;
 }
 
-// What forwards of the pass should have at most, though one path is never cut.
+// Returns the most tokens that a forward of the pass should have. A single path is never cut.
 int64_t LimitedTokens(const Pass& pass) {
   if (pass.limit == nullptr || pass.limit->tokens() >= pass.budget_tokens) {
     return pass.budget_tokens;
@@ -76,7 +76,7 @@ int64_t LimitedTokens(const Pass& pass) {
   return std::min(pass.budget_tokens, std::max(pass.limit->tokens(), pass.batch->LongestPath()));
 }
 
-// The route is that of the whole budget, whatever fits the device now.
+// Plans the pass with the route of its whole budget, even if less fits the device now.
 absl::Status PlanAlone(Pass& pass) {
   if (pass.plan == nullptr) {
     CANOPY_ASSIGN_OR_RETURN(RequestPlan plan,
@@ -93,7 +93,7 @@ absl::Status PlanAlone(Pass& pass) {
   return absl::OkStatus();
 }
 
-// Whether the job has the results of all paths of a part.
+// Returns whether the job has the results of all paths of the part.
 bool IsDone(const Pass& pass, int32_t part) {
   const absl::Span<const PathRef> paths = pass.plan->PartPaths(part);
   return !pass.done.empty() && std::all_of(paths.begin(), paths.end(), [&](const PathRef& ref) {
@@ -101,7 +101,7 @@ bool IsDone(const Pass& pass, int32_t part) {
   });
 }
 
-// From `part` on.
+// Returns the number of parts from `part` on that are not done.
 int32_t CountPartsLeft(const Pass& pass, int32_t part) {
   int32_t count = 0;
   for (; part < pass.plan->num_parts(); ++part) {
@@ -119,7 +119,7 @@ absl::StatusOr<bool> IsWorthSharing(const RequestPlan& plan, Passes passes) {
   return plan.forecast_ms() <= kWorthSharing * alone_ms;
 }
 
-// How many of the first passes have no path of more than `max_tokens` tokens; at least one.
+// Returns how many of the first passes have no path of more than `max_tokens` tokens; at least one.
 size_t CountWithoutLongerPaths(int64_t max_tokens, Passes passes) {
   size_t count = 1;
   while (count < passes.size() && passes[count]->batch->LongestPath() <= max_tokens) {
@@ -128,7 +128,7 @@ size_t CountWithoutLongerPaths(int64_t max_tokens, Passes passes) {
   return count;
 }
 
-// How many of the first passes have together at most `left` tokens as sent; at least one.
+// Returns how many of the first passes together have at most `left` tokens as sent; at least one.
 size_t CountWithin(int64_t left, Passes passes) {
   size_t count = 0;
   for (; count < passes.size(); ++count) {
@@ -140,8 +140,8 @@ size_t CountWithin(int64_t left, Passes passes) {
   return std::max<size_t>(count, 1);
 }
 
-// All of the passes in one forward. Nothing where they do not fit one forward, or where the costs
-// forecast that one forward does not pay.
+// Plans all of the passes as one forward. Returns nullopt if they do not fit one forward, or if the
+// forward is forecast not to pay.
 absl::StatusOr<std::optional<RequestPlan>> PlanTogether(const Joined& joined, Passes passes,
                                                         int64_t budget_tokens) {
   RouteOptions route = passes.front()->route;
@@ -156,7 +156,7 @@ absl::StatusOr<std::optional<RequestPlan>> PlanTogether(const Joined& joined, Pa
     return pays ? std::make_optional(std::move(plan)) : std::nullopt;
   }
   if (plan.num_parts() > 1) {
-    // It never computes more than the unique tokens.
+    // The fused backend never computes more than the unique tokens.
     route.backend = Backend::kFused;
     CANOPY_ASSIGN_OR_RETURN(plan, RequestPlan::Create(joined.batch, route, budget_tokens));
   }
@@ -224,11 +224,12 @@ absl::StatusOr<Forward> PlanNextPart(Pass& pass) {
 
 absl::StatusOr<Forward> PlanShared(Passes passes) {
   const Stopwatch planning;
-  // Read once: the device may learn of another limit meanwhile.
+  // Read once, because the device thread may change the limit meanwhile.
   const int64_t budget_tokens = LimitedTokens(*passes.front());
-  // A learned limit may be shorter than a path of a later pass, which then runs on its own.
+  // A path of a later pass may exceed a learned limit; that pass then runs alone.
   size_t most = CountWithoutLongerPaths(budget_tokens, passes);
-  // Fused has to take whatever is planned for it; for others less company is found below.
+  // The fused backend must take every pass that is planned for it. For other backends the loop
+  // below finds a smaller number of passes.
   if (passes.front()->route.fused_supported) {
     most = std::min(most, CountWithin(budget_tokens, passes));
   }

@@ -1,5 +1,5 @@
-// From jobs to what the device runs in one go: a part of one job, or several jobs that share a
-// forward. Host work, for the thread that plans.
+// Builds forwards from jobs: a part of one job, or several jobs that share a forward. Runs on the
+// host, on the thread that plans.
 #ifndef CORE_ENGINE_FORWARD_H_
 #define CORE_ENGINE_FORWARD_H_
 
@@ -18,57 +18,61 @@
 
 namespace canopy {
 
-// A job's paths, or those of them that must run again, on their way through the device. Used by the
-// thread that plans alone once it was handed over.
+// The paths of a job that must run, for the first time or again. After it was handed over, only the
+// thread that plans uses it.
 struct Pass {
   std::shared_ptr<const PathBatch> batch;
-  std::vector<int32_t> path_map;  // the job's index of each path; empty = the same
+  std::vector<int32_t> path_map;  // the index of each path in the job; empty = the identity
   RouteOptions route;
-  int64_t budget_tokens = 0;  // of a forward, at most
-  // What forwards of the model were found to fit; null = unknown. Outlives the pass.
+  int64_t budget_tokens = 0;  // the most tokens of one forward
+  // The largest forward of the model that is known to fit; null = unknown. Must outlive the pass.
   const ForwardLimit* limit = nullptr;
-  // [the job's paths]; 1 = the job has its results already, from a pass that memory ran out in.
-  // Parts that have no other path are skipped. Empty = it has none.
+  // [the job's paths]; 1 = the job already has the results of the path, from a pass that ran out of
+  // memory. A part without other paths is skipped. Empty = the job has no results.
   std::vector<uint8_t> done;
 
-  // Once the first part is planned, or from a pass before that was cut too large.
+  // Set after the first part is planned, or taken from a previous pass whose parts were too large.
   std::shared_ptr<const RequestPlan> plan;
-  int64_t plan_tokens = 0;  // the budget that the plan is cut for
+  int64_t plan_tokens = 0;  // the budget that `plan` was cut for
   int32_t next_part = 0;
 };
 
-// What one job has in a forward.
+// The share that one job has in a forward.
 struct ForwardShare {
-  int32_t first_row = 0;                    // its paths among those of the plan ...
-  std::vector<int32_t> job_paths;           // ... and their indices in the job
-  int64_t computed_tokens = 0;              // of the plan; the shares of all jobs add up
-  int32_t parts_left = 0;                   // of its pass, after this one
-  int64_t budget_tokens = 0;                // that its pass is cut for
-  std::shared_ptr<const RequestPlan> plan;  // of its pass; null in a shared forward
-  PlanCounts counts;  // the job's own where the contract says so, else the forward's
+  int32_t first_row = 0;                    // the first of its paths among those of the plan ...
+  std::vector<int32_t> job_paths;           // ... and the index of each path in the job
+  int64_t computed_tokens = 0;              // the shares of all jobs add up to those of the plan
+  int32_t parts_left = 0;                   // the parts of its pass after this one
+  int64_t budget_tokens = 0;                // the budget that its pass was cut for
+  std::shared_ptr<const RequestPlan> plan;  // the plan of its pass; null in a shared forward
+  PlanCounts counts;  // the job's own if the contract says so, else those of the forward
   Route route;
 
-  // The job's pass runs in several forwards.
+  // Returns whether the job's pass runs in several forwards.
   bool IsPart() const { return parts_left > 0 || (plan != nullptr && plan->num_parts() > 1); }
 };
 
 // Immutable once built.
 struct Forward {
   TreePlan plan;
-  std::vector<ForwardShare> shares;  // one a job
+  std::vector<ForwardShare> shares;  // one per job
   double plan_ms = 0;
 };
 
-// The next part of a pass that has one. Errors of RequestPlan::Create.
+// Builds the next part of a pass that has one. Returns the errors of RequestPlan::Create.
 absl::StatusOr<Forward> PlanNextPart(Pass& pass);
 
-// One forward of the first of several passes, as many as the shares that it has: all of them, or,
-// where costs choose the backend and it is not the fused one, half of them and half again until
-// they fit one forward that is forecast to pay, down to the next part of the first alone. The
-// passes have not begun, and have equal routes, no path_map and together no more unique tokens than
-// the budget; of those, the first ones run together that are within the limit too, up to the first
-// pass that has a path longer than the limit. Paths keep their order; a row that several need
-// counts for the first of them. Wants valid batches. Errors of RequestPlan::Create.
+// Builds one forward from the first passes of several. The number of shares in the result is the
+// number of passes that run.
+//
+// If the costs choose the backend and the fused backend does not run, the forward contains all
+// passes, or the first half of them, and so on, until they fit one forward that is forecast to pay.
+// The last resort is the next part of the first pass alone. The passes must not have begun. They
+// must have equal routes, no path_map, valid batches and together no more unique tokens than the
+// budget. If a learned limit is smaller than the budget, only the first passes that stay within the
+// limit run, up to the first pass that has a path longer than the limit. Paths keep their order. A
+// row that several jobs need counts for the first of them. Returns the errors of
+// RequestPlan::Create.
 absl::StatusOr<Forward> PlanShared(absl::Span<const std::shared_ptr<Pass>> passes);
 
 }  // namespace canopy

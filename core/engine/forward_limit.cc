@@ -6,7 +6,7 @@ namespace canopy {
 namespace {
 
 constexpr int64_t kSuccessesBeforeRise = 64;
-// While the limit is below half of what failed first.
+// Applies while the limit is below half of the first failed size.
 constexpr int64_t kSuccessesBeforeFastRise = 8;
 
 }  // namespace
@@ -35,7 +35,7 @@ bool ForwardLimit::RecordFailure(int64_t tokens) {
 
 void ForwardLimit::RecordSuccess(int64_t tokens) {
   MutexLock lock(&mutex_);
-  // Smaller ones say nothing about the limit.
+  // Smaller forwards say nothing about the limit.
   if (tokens_ == kNone || tokens < tokens_ / 2) {
     return;
   }

@@ -13,14 +13,14 @@ void Fit(ForwardLimit& limit, int64_t tokens, int times) {
   }
 }
 
-TEST(ForwardLimitTest, IsHalfOfWhatFailed) {
+TEST(ForwardLimitTest, TheLimitIsHalfOfTheFailedSize) {
   ForwardLimit limit;
   EXPECT_EQ(limit.tokens(), ForwardLimit::kNone);
   EXPECT_TRUE(limit.RecordFailure(1'000));
   EXPECT_EQ(limit.tokens(), 500);
   EXPECT_TRUE(limit.RecordFailure(480));
   EXPECT_EQ(limit.tokens(), 240);
-  // A forward that was planned before.
+  // This forward was planned before the failure.
   EXPECT_FALSE(limit.RecordFailure(1'000));
   EXPECT_EQ(limit.tokens(), 240);
   EXPECT_TRUE(limit.RecordFailure(1));
@@ -37,14 +37,14 @@ TEST(ForwardLimitTest, RisesByAnEighthAfterSixtyFourForwardsNearIt) {
   Fit(limit, 800, 1);
   EXPECT_EQ(limit.tokens(), 900);
   Fit(limit, 900, 64);
-  EXPECT_EQ(limit.tokens(), 1'125);  // by a quarter
+  EXPECT_EQ(limit.tokens(), 1'125);  // raised by a quarter
   limit.RecordFailure(1'120);
   EXPECT_EQ(limit.tokens(), 560);
   Fit(limit, 560, 64);
   EXPECT_EQ(limit.tokens(), 630);
 }
 
-TEST(ForwardLimitTest, AFailureStartsTheCountAnew) {
+TEST(ForwardLimitTest, AFailureRestartsTheCount) {
   ForwardLimit limit;
   limit.RecordFailure(1'600);
   Fit(limit, 800, 63);
@@ -53,7 +53,7 @@ TEST(ForwardLimitTest, AFailureStartsTheCountAnew) {
   EXPECT_EQ(limit.tokens(), 800);
 }
 
-TEST(ForwardLimitTest, IsGoneOnceItReachesWhatFailed) {
+TEST(ForwardLimitTest, TheLimitIsRemovedAtTheFailedSize) {
   ForwardLimit limit;
   limit.RecordFailure(1'600);
   int rises = 0;
@@ -62,7 +62,8 @@ TEST(ForwardLimitTest, IsGoneOnceItReachesWhatFailed) {
     Fit(limit, limit.tokens(), 64);
   }
   EXPECT_EQ(rises, 3);
-  // 800, then 400 once forwards of 800 had fitted: back through both, step by step.
+  // The failures are 800, and 400 after forwards of 800 had fitted. The limit rises past both, step
+  // by step.
   limit.RecordFailure(1'600);
   Fit(limit, 800, 1);
   limit.RecordFailure(800);
@@ -91,7 +92,7 @@ TEST(ForwardLimitTest, AChainOfRetriesIsForgottenWithinTwoHundredForwards) {
   EXPECT_LE(fits, 220);
 }
 
-TEST(ForwardLimitTest, TheLastStepsOfAChainTakeSixtyFourForwards) {
+TEST(ForwardLimitTest, TheLastRaisesAfterAChainTakeSixtyFourForwards) {
   ForwardLimit limit;
   limit.RecordFailure(1'600);
   limit.RecordFailure(800);
@@ -110,7 +111,7 @@ TEST(ForwardLimitTest, TheLastStepsOfAChainTakeSixtyFourForwards) {
   EXPECT_EQ(limit.tokens(), ForwardLimit::kNone);
 }
 
-// A device that never fits more than 300.
+// The device never fits more than 300 tokens.
 TEST(ForwardLimitTest, ASmallDeviceFailsSeldom) {
   ForwardLimit limit;
   int failures = 0;

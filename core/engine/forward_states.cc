@@ -40,7 +40,7 @@ std::shared_ptr<AdmittedJob> ForwardStates::Cancel(JobId id) {
 }
 
 ForwardStates::Jobs ForwardStates::Expire(TimePoint now) {
-  // A batch that waited for company is due.
+  // A batch that waited for further jobs is due.
   may_take_ = may_take_ || now >= scheduler_.held_until();
   Jobs expired;
   for (const JobId id : scheduler_.Expire(now)) {

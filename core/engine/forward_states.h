@@ -2,7 +2,7 @@
 // without threads or a clock of its own. The engine's threads call it under their mutex and do what
 // it returns.
 //
-// The next forward and the device each have a state. One forward is planned while one runs.
+// The next forward and the device each have a state. One forward may be planned while another runs.
 //
 //   next    kEmpty --StartPlanning--> kPlanning --EndPlanning--> kPlanned --Launch--> kEmpty
 //           If a job of the forward ends or gets a new pass, its jobs return to the queue: kEmpty.
@@ -40,9 +40,10 @@ class ForwardStates {
   enum class Step { kWait, kPlan, kLaunch, kWork };
 
   struct Arrival {
-    bool draining = false;                   // the job was refused because of a drain
-    Scheduler::Admission admission;          // the scheduler's answer otherwise
-    std::shared_ptr<AdmittedJob> displaced;  // has ended: its place went to the new job; or null
+    bool draining = false;           // the job was refused because the engine drains
+    Scheduler::Admission admission;  // the scheduler's answer otherwise
+    // the job whose place the new job took, which has ended; or null
+    std::shared_ptr<AdmittedJob> displaced;
   };
 
   explicit ForwardStates(const Scheduler::Options& options) : scheduler_(options) {}
@@ -63,20 +64,21 @@ class ForwardStates {
   // calls EndPlanning or FailPlanning. Null if there is nothing to plan. Jobs that expire first are
   // appended to `expired`.
   std::unique_ptr<PlannedForward> StartPlanning(TimePoint now, Jobs* expired);
-  // The forward waits for the device, or its jobs return to the queue if one of them has ended or
-  // has a new pass. False if `planned` is not what StartPlanning returned last.
+  // Lets the forward wait for the device. Its jobs return to the queue instead if one of them has
+  // ended or has a new pass. Returns false if `planned` is not the result of the last
+  // StartPlanning.
   bool EndPlanning(std::unique_ptr<PlannedForward> planned);
-  // The forward cannot be built: ends its jobs, and returns those that had not ended before.
+  // Ends the jobs of a forward that cannot be built. Returns those that had not ended before.
   Jobs FailPlanning(std::unique_ptr<PlannedForward> planned);
 
   // Returns what the device thread does next; `has_work` = other work for the device waits. Such
   // work and forwards alternate when both wait.
   Step NextStep(bool has_work) const;
-  // The forward that the device runs now. Null if no forward is ready, if the device is busy, or if
-  // jobs of the forward have ended: the others then return to the queue. Jobs that expire first are
-  // appended to `expired`.
+  // Returns the forward that the device must run now. Returns null if no forward is ready, if the
+  // device is busy, or if a job of the forward has ended: the other jobs then return to the queue.
+  // Appends jobs that expire first to `expired`.
   std::unique_ptr<PlannedForward> Launch(TimePoint now, Jobs* expired);
-  // The forward took `duration`: evidence for later decisions.
+  // Records that the forward took `duration`, which later decisions use.
   void RecordForward(const ScheduledBatch& batch, std::chrono::duration<double> duration) {
     scheduler_.RecordForward(batch, duration);
   }
@@ -84,8 +86,9 @@ class ForwardStates {
   bool StartWork();
   bool FinishWork();
 
-  // Returns true if StartPlanning is of use on any thread, and on the planning thread: that one
-  // plans while the device is busy for long enough to make the hand-over worthwhile.
+  // CanPlan returns true if any thread may call StartPlanning with effect. CanPlanAhead does so for
+  // the planning thread: it plans only while the device is busy for long enough to make the
+  // hand-over worthwhile.
   bool CanPlan() const {
     return (next_ == Next::kEmpty && may_take_) || (next_ == Next::kPlanned && stale_);
   }
@@ -101,7 +104,7 @@ class ForwardStates {
   bool idle() const { return jobs_.empty() && device_ != Device::kRunning; }
   // Returns when Expire should be called next; max = never.
   TimePoint next_alarm() const;
-  // The scheduler, for its counts.
+  // Returns the scheduler, for its counts.
   const Scheduler& scheduler() const { return scheduler_; }
 
  private:
@@ -121,7 +124,7 @@ class ForwardStates {
   absl::flat_hash_map<JobId, std::shared_ptr<AdmittedJob>> jobs_;  // those that have not ended
   Next next_ = Next::kEmpty;
   Device device_ = Device::kIdle;
-  ScheduledBatch batch_;                     // of the next forward, unless kEmpty
+  ScheduledBatch batch_;                     // of the next forward; unspecified if next_ is kEmpty
   std::unique_ptr<PlannedForward> planned_;  // the next forward; null unless kPlanned
   bool stale_ = false;       // the next forward must be planned once more; false if kEmpty
   bool may_take_ = false;    // the scheduler may have jobs to take; true unless next_ is kEmpty

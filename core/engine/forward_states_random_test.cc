@@ -29,7 +29,7 @@ constexpr int64_t kMaxRequests = 6;
 constexpr int64_t kMaxTokens = 40;
 constexpr microseconds kWindow{3};
 
-// A pass as the model sees it: the number of its parts, and how many of them were launched.
+// A pass in the model: the number of its parts, and how many of them were launched.
 struct ModelPass {
   int parts = 1;
   int launched = 0;
@@ -43,7 +43,7 @@ struct ModelJob {
   ModelPass progress;
 };
 
-// How often the interesting things happened, to show that an episode reaches them.
+// Counts events, to show that an episode reaches them.
 struct Coverage {
   int64_t launched = 0;
   int64_t planned_while_running = 0;
@@ -145,7 +145,7 @@ class Episode {
     return pass;
   }
 
-  // A pass within the budget may be cut too, as by a learned limit.
+  // A pass within the budget may also be cut, as by a learned limit.
   ModelPass NewProgress(int64_t tokens) {
     const auto parts = static_cast<int>((tokens + kBatchTokens - 1) / kBatchTokens);
     return {parts == 1 && Draw(6) == 0 ? 2 : parts, 0};
@@ -176,11 +176,12 @@ class Episode {
     }
     Expect(may_revise || states_.stale() == stale_, "an arrival changed what is not to change");
     coverage_.made_stale += states_.stale() && !stale_ ? 1 : 0;
-    // Whether the job goes before a part of another depends on batches that the scheduler keeps.
+    // Whether the job goes before a part of another job depends on batches that only the scheduler
+    // knows.
     stale_ = states_.stale();
   }
 
-  // Whether the batch that is planned would take the job too.
+  // Returns whether the planned batch would also take the job.
   bool FitsBatch(const JobRequest& request) const {
     return !batch_.share_key.empty() && batch_.share_key == request.share_key &&
            request.tokens <= kBatchTokens - batch_.tokens &&
@@ -188,7 +189,7 @@ class Episode {
            jobs_.find(batch_.jobs.front()) != jobs_.end();
   }
 
-  // The states say that a job ended without an answer.
+  // Records that a job ended without an answer.
   void EndEarly(JobId id, const std::shared_ptr<AdmittedJob>& job) {
     Expect(job != nullptr, "an end without its job");
     End(id, job);
@@ -268,7 +269,7 @@ class Episode {
     planning_ = std::move(planned);
   }
 
-  // What a planner does with a batch: all its jobs, fewer, or the next part of one.
+  // Plans a batch with all its jobs, with fewer jobs, or as the next part of one job.
   void Build(PlannedForward* planned) {
     if (planned->built) {
       return;
@@ -280,7 +281,7 @@ class Episode {
       planned->forward.shares[i].computed_tokens = 1 + Draw(4);
     }
     if (taken == 1) {
-      // The job may have ended meanwhile; its pass is built all the same.
+      // The job may have ended meanwhile; its pass is still built.
       const auto found = jobs_.find(planned->jobs.front()->id);
       const int parts = found == jobs_.end() ? 1 : found->second.progress.parts;
       ForwardShare& share = planned->forward.shares.front();
@@ -290,7 +291,8 @@ class Episode {
     planned->built = true;
   }
 
-  // The jobs of the planned forward live, and have the passes that it was planned for.
+  // Returns whether the jobs of the planned forward have not ended and still have the passes that
+  // it was planned for.
   bool IsBatchCurrent() const {
     for (size_t i = 0; i < batch_.jobs.size(); ++i) {
       const auto found = jobs_.find(batch_.jobs[i]);
@@ -315,7 +317,7 @@ class Episode {
     const size_t num_jobs = planning_->forward.shares.size();
     if (num_jobs < batch_.jobs.size() ||
         (num_jobs == 1 && planning_->forward.shares.front().parts_left > 0)) {
-      batch_.share_key.clear();  // nothing joins any more
+      batch_.share_key.clear();  // no job joins any more
     }
     batch_.jobs.resize(num_jobs);
     planned_passes_.assign(planning_->passes.begin(),
@@ -453,7 +455,7 @@ class Episode {
     CheckSteps();
   }
 
-  // No deadline is missed for want of an alarm.
+  // Checks that no deadline is missed because an alarm is not set.
   void CheckAlarm() {
     TimePoint first = TimePoint::max();
     for (const auto& [id, job] : jobs_) {
@@ -464,7 +466,7 @@ class Episode {
            "an alarm for nothing");
   }
 
-  // An idle device is told to do what there is to do.
+  // Checks that an idle device is told the next step.
   void CheckSteps() {
     const bool can_launch = !IsBusy() && next_ == Next::kPlanned && !stale_;
     Expect(states_.CanLaunch() == can_launch, "whether a forward is ready");
@@ -483,14 +485,15 @@ class Episode {
     } else if (next_ == Next::kPlanning) {
       Expect(step == Step::kWait, "a second forward beside the one that is planned");
     } else if (!jobs_.empty() && step != Step::kPlan) {
-      // Nothing runs and nothing is planned: all that live wait, and only for the batch window.
+      // Nothing runs and nothing is planned, so all remaining jobs wait, and only for the batch
+      // window.
       Expect(options_.batch_window > absl::ZeroDuration() &&
                  states_.next_alarm() <= now_ + absl::ToChronoMicroseconds(options_.batch_window),
              "jobs wait and nobody plans for them");
     }
   }
 
-  // Drains, and then takes the steps that the states ask for. Expects every accepted job to end
+  // Drains, and then takes the steps that the states return. Expects every accepted job to end
   // within a bounded number of steps.
   void Finish() {
     states_.Drain();
@@ -525,9 +528,9 @@ class Episode {
   bool stale_ = false;
   bool device_work_ran_last_ = false;
   bool draining_ = false;
-  ScheduledBatch batch_;  // of the forward that is planned
+  ScheduledBatch batch_;  // of the planned forward
   std::vector<std::shared_ptr<Pass>> planned_passes_;
-  std::unique_ptr<PlannedForward> planning_;  // while it is planned
+  std::unique_ptr<PlannedForward> planning_;  // while a forward is planned
   std::unique_ptr<PlannedForward> running_;
   Coverage coverage_;
   std::string error_;

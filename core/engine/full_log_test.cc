@@ -1,4 +1,4 @@
-// What happens to requests while nobody reads the log and its pipe is full.
+// Requests are answered while nobody reads the log and its pipe is full.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -49,7 +49,7 @@ class FullStderr {
   FullStderr(const FullStderr&) = delete;
   FullStderr& operator=(const FullStderr&) = delete;
 
-  // Reads what was written, and lets stderr be what it was.
+  // Reads the pipe and restores stderr.
   void Drain() {
     reader_ = std::thread([this] {
       char block[4'096];
@@ -58,7 +58,7 @@ class FullStderr {
         text_.append(block, static_cast<size_t>(size));
       }
     });
-    // A line that waits still goes to the pipe.
+    // A line that waits is still written to the pipe.
     dup2(saved_, STDERR_FILENO);
     close(saved_);
     saved_ = -1;
@@ -82,7 +82,7 @@ ScoreJob SmallJob() {
 
 TEST(FullLogTest, ALineOfTheDeviceThreadHoldsUpNoOtherThread) {
   ModelInfo info = FakeModelInfo();
-  info.tree_supported = false;  // so that the first answer has a fallback to log
+  info.tree_supported = false;  // so that the first answer logs a fallback
   const auto controls = std::make_shared<FakeControls>();
   std::vector<std::unique_ptr<ModelRunner>> runners;
   runners.push_back(std::make_unique<FakeRunner>(info, controls));

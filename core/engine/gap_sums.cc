@@ -9,7 +9,7 @@ namespace {
 
 using Point = std::pair<int64_t, const void*>;
 
-// Sums wrap around; a difference of two that fits is right all the same.
+// Sums wrap around; a difference of two sums is still correct if it fits the type.
 struct Sums {
   uint64_t count = 0;
   uint64_t total = 0;
@@ -22,14 +22,14 @@ struct Sums {
 
 Sums SumsOf(const Point& point) { return {1, static_cast<uint64_t>(point.first)}; }
 
-// Keeps the sums of each subtree of a tree of the GNU policy-based data structures, which asks for
-// these names.
+// Maintains the sums of each subtree in a tree of the GNU policy-based data structures, which
+// prescribes these names.
 template <typename NodeConstIterator, typename NodeIterator, typename Compare, typename Allocator>
 class SubtreeSums {
  public:
   using metadata_type = Sums;
 
-  // The sums of the points below `bound`.
+  // Returns the sums of the points below `bound`.
   Sums Below(int64_t bound) const {
     Sums below;
     NodeConstIterator node = node_begin();

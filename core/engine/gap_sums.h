@@ -1,5 +1,5 @@
-// A multiset of points that answers how far all points below a bound lie below it, in logarithmic
-// time.
+// A multiset of points that sums the distances of all points below a bound to that bound, in
+// logarithmic time.
 #ifndef CORE_ENGINE_GAP_SUMS_H_
 #define CORE_ENGINE_GAP_SUMS_H_
 
@@ -14,12 +14,12 @@ class GapSums {
   GapSums();
   ~GapSums();
 
-  // `owner` tells equal points apart.
+  // `owner` distinguishes equal points.
   void Insert(int64_t point, const void* owner);
   void Erase(int64_t point, const void* owner);
 
-  // The sum of bound - point over all points below `bound`. It must fit the type; what the points
-  // add up to need not.
+  // Returns the sum of bound - point over all points below `bound`. The result must fit the type;
+  // the sum of the points may overflow.
   int64_t Below(int64_t bound) const;
 
  private:

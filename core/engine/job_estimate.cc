@@ -15,7 +15,7 @@ namespace canopy {
 namespace {
 
 constexpr int64_t kFloatBytes = 4;
-// Sums of many estimates stay far from overflow.
+// The limit keeps sums of many estimates far from an overflow.
 constexpr int64_t kMaxEstimate = int64_t{1} << 40;
 
 int64_t Limited(int64_t count) { return std::clamp<int64_t>(count, 1, kMaxEstimate); }
@@ -38,8 +38,8 @@ int64_t ResultBytes(const ScoreJob& job, const ModelInfo& model, int64_t input_t
   return total;
 }
 
-// The reference policy sees one request, never the batch; under the measured one AUTO may share,
-// by whichever backend the costs say.
+// Under the reference policy a backend is chosen for each request alone. Under the measured policy
+// AUTO may share forwards, with the backend that the costs choose.
 bool MayShare(const RouteOptions& route) {
   if (route.backend == Backend::kFused) {
     return route.fused_supported && route.max_mask_bytes >= 0;
@@ -48,9 +48,9 @@ bool MayShare(const RouteOptions& route) {
   return can_by_cost && route.max_mask_bytes > 0;
 }
 
-// The least time that a backend takes by its measured cost: of tokens alone, since requests share
-// what a forward costs, and pairs are not counted yet. Questions that begin alike share tokens, so
-// that only those of the largest question are certain.
+// Returns the lower bound of a backend's time by its measured cost. Only the cost of tokens counts:
+// requests share the cost of a forward, and pairs are not counted yet. Questions with a common
+// beginning share tokens, so only the tokens of the largest question are certain.
 int64_t ForecastNanos(const WorkEstimate& work, const RouteOptions& route) {
   if (!IsRoutedByCost(route) || route.costs == nullptr || work.largest_question_tokens == 0) {
     return 0;
@@ -69,7 +69,7 @@ int64_t ForecastNanos(const WorkEstimate& work, const RouteOptions& route) {
   return std::isinf(min_ms) ? 0 : static_cast<int64_t>(std::min(min_ms, kMaxMs) * kNanosPerMs);
 }
 
-// Equal for selections that are computed alike.
+// Returns equal keys for selections that are computed in the same way.
 std::string OutputsKey(const OutputSelection& outputs) {
   // Names every option, so that a new one does not compile before it enters the key.
   const auto& [vector_type, normalize, scope, temperature] =
@@ -100,7 +100,7 @@ std::string ShareKey(const ScoreJob& job, const RouteOptions& route, const Model
   if (!MayShare(route)) {
     return "";
   }
-  // Lengths first, so that no name reads like another key.
+  // The lengths come first, so that different names never give the same key.
   const std::string& tenant = across_tenants ? "" : job.tenant;
   return absl::StrCat(model.name.size(), ":", model.name, tenant.size(), ":", tenant, " ",
                       static_cast<int>(route.policy), " ", static_cast<int>(route.backend), " ",

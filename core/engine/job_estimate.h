@@ -1,4 +1,4 @@
-// What a job will take, estimated when it comes: for admission, order and batch limits.
+// Estimates the tokens, memory and time of a new job, for admission, order and batch limits.
 #ifndef CORE_ENGINE_JOB_ESTIMATE_H_
 #define CORE_ENGINE_JOB_ESTIMATE_H_
 
@@ -12,18 +12,20 @@
 namespace canopy {
 
 struct JobEstimate {
-  int64_t tokens = 0;        // that the device computes (core/tree/work_estimate.h)
-  int64_t device_bytes = 0;  // a float32 hidden state a token, and the results
-  // The least time that the costs of the measured policy give the request; 0 under another policy.
+  int64_t tokens = 0;        // the tokens that the device computes (core/tree/work_estimate.h)
+  int64_t device_bytes = 0;  // a float32 hidden state per token, and the results
+  // The lower bound of the request's time by the costs of the measured policy; 0 under another
+  // policy.
   int64_t forecast_nanos = 0;
 };
 
-// Linear in the tokens as sent. Wants a valid batch. Tokens and bytes are at least 1 and at most
-// 2^40.
+// Linear in the tokens as sent. Precondition: the batch is valid. Tokens and bytes are at least 1
+// and at most 2^40.
 JobEstimate EstimateJob(const ScoreJob& job, const RouteOptions& route, const ModelInfo& model);
 
-// Equal for jobs that may run in one forward: one model, route and selection of outputs, and one
-// tenant unless `across_tenants`. Empty for a job that the contract lets run alone only.
+// Returns equal keys for jobs that may run in one forward: they have the same model, route and
+// outputs, and the same tenant unless `across_tenants`. Returns an empty key for a job that must
+// run alone.
 std::string ShareKey(const ScoreJob& job, const RouteOptions& route, const ModelInfo& model,
                      bool across_tenants);
 

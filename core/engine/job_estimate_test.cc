@@ -48,7 +48,7 @@ TEST(JobEstimate, CountsWhatTheRouteWouldCompute) {
   EXPECT_EQ(EstimateJob(Job(), Route(Backend::kDense), Model()).tokens, 2 * 7) << "padded";
 }
 
-// Two candidates that begin alike: they were counted as sent, and path tokens in the queue.
+// Two candidates begin alike. The estimate counts their shared tokens once.
 TEST(JobEstimate, CountsWhatCandidatesShareOnce) {
   auto batch = std::make_shared<PathBatch>();
   batch->AddQuestion({1, 2, 3, 4}, {{5, 6, 7}, {5, 6, 8}, {5, 6, 7}});
@@ -145,7 +145,7 @@ TEST(ShareKey, DiffersWhereOneForwardWouldNotDo) {
   ModelInfo model = Model();
   model.name = "n";
   EXPECT_NE(ShareKey(Job(), Route(Backend::kFused), model, false), key);
-  // Who sends it does not matter, nor how urgent it is.
+  // The key depends neither on the sender nor on the priority.
   ScoreJob job = Job();
   job.client = "c";
   job.priority = Priority::kLow;

@@ -14,13 +14,14 @@
 namespace canopy {
 namespace {
 
-// The budget, in tokens, of the parts into which a forward that did not fit the device is cut.
+// Returns the budget, in tokens, of the parts into which a forward that did not fit the device is
+// cut.
 int64_t SmallerTokens(const Forward& forward, const PathBatch& batch) {
   return std::max(forward.plan.computed_tokens() / 2, batch.LongestPath());
 }
 
-// The questions that have a path whose hidden states are not finite, as a batch of their own, and
-// the request's path index for each of its paths.
+// The questions with a path whose hidden states are not finite, as a batch of their own, and the
+// request's index of each of its paths.
 struct Rerun {
   PathBatch batch;
   std::vector<int32_t> path_map;
@@ -56,8 +57,8 @@ Rerun CollectNonFinite(const PathBatch& batch, const ScoreResult& result) {
   return rerun;
 }
 
-// Whether another backend may do what failed with `status`: not where the device is lost, or has no
-// memory even for single paths.
+// Returns whether another backend may succeed where one failed with `status`. That is not so if the
+// device is lost, or has too little memory even for single paths.
 bool IsBackendsFault(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status) ||
          absl::IsInternal(status);
@@ -71,7 +72,7 @@ JobRun::JobRun(ScoreJob job, const RouteOptions& route, int64_t max_batch_tokens
       parts_job_(job_),
       max_batch_tokens_(max_batch_tokens),
       served_model_(*served_model) {
-  // Weights that follow have the same heads.
+  // Replacements of these weights have the same heads.
   result_.model = served_model_.info();
   if (HasDecision()) {
     parts_job_.outputs.scores = false;
@@ -95,7 +96,7 @@ bool JobRun::HasDecision() const {
 
 void JobRun::StartPass() { next_pass_ = std::make_shared<Pass>(pass_); }
 
-// A pass whose results replace all of the paths of `batch`.
+// Starts a pass whose results replace those of all paths in pass_.batch.
 void JobRun::RestartOn(Backend backend) {
   pass_.route.backend = backend;
   pass_.budget_tokens = max_batch_tokens_;
@@ -157,7 +158,7 @@ absl::StatusOr<JobRun::Progress> JobRun::RunSmaller(const Forward& forward, size
     // because other forwards may raise the limit and new weights remove it.
     pass_.budget_tokens = SmallerTokens(forward, *pass_.batch);
   }
-  // Alone it is smaller than what failed, so it is tried whole.
+  // The job alone is smaller than the forward that failed, so it is tried as a whole.
   pass_.limit = forward.shares.size() > 1 ? nullptr : &served_model_.forward_limit();
   if (forward.shares.size() == 1) {
     pass_.plan = share.plan;
@@ -183,7 +184,8 @@ absl::StatusOr<JobRun::Progress> JobRun::EndPass(const ForwardShare& share) {
     if (backend_failed_) {
       result_.route.reason = Reason::kBackendFailed;
     }
-    // Outputs that are not finite although their hidden states are would be the same again.
+    // Only hidden states that are not finite are worth a rerun; other outputs would be the same
+    // again.
     if (!AllFinite(result_) && share.route.backend != Backend::kPath) {
       reruns_non_finite_ = true;
       result_.route.reason = Reason::kNonFiniteRerun;
@@ -201,7 +203,7 @@ absl::StatusOr<JobRun::Progress> JobRun::EndPass(const ForwardShare& share) {
   return Progress::kDone;
 }
 
-// Scores from the collected endpoint vectors.
+// Computes scores from the collected endpoint vectors.
 absl::Status JobRun::Decide() {
   const Stopwatch running;
   absl::StatusOr<std::vector<float>> scores =

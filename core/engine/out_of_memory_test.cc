@@ -1,5 +1,5 @@
-// What an engine makes of forwards that find no device memory: it says so, keeps what it has, and
-// does not try the same size again.
+// Forwards that run out of device memory: the engine reports them, keeps its results, and does not
+// try the same size again.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -22,11 +22,11 @@ using testing::FakeModelInfo;
 using testing::FakeRunner;
 using testing::FakeScore;
 
-// Remembers what each forward had.
+// Records the contents of each forward.
 struct Runs {
-  std::vector<int64_t> fitted;  // tokens of the forwards that ran
-  std::vector<int64_t> failed;  // and of those that did not
-  int64_t paths = 0;            // that have run, with repetitions
+  std::vector<int64_t> fitted;  // the tokens of forwards that ran
+  std::vector<int64_t> failed;  // the tokens of forwards that failed
+  int64_t paths = 0;            // the paths that ran, with repetitions
 };
 
 class RecordingRunner : public FakeRunner {
@@ -58,7 +58,7 @@ class OutOfMemoryTest : public ::testing::Test {
     engine_ = *std::move(engine);
   }
 
-  // Each question has a prefix of 2 tokens and 4 candidates of 2: 10 tokens in a trie.
+  // Each question has a prefix of 2 tokens and 4 candidates of 2 tokens: 10 tokens in a trie.
   static std::shared_ptr<const PathBatch> Questions(int count) {
     auto batch = std::make_shared<PathBatch>();
     batch->question_offsets = {0};
@@ -111,7 +111,7 @@ class OutOfMemoryTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(OutOfMemoryTest, TheAnswerSaysSoAndTheForwardIsCounted) {
+TEST_F(OutOfMemoryTest, TheAnswerHasTheReasonAndTheForwardIsCounted) {
   Start();
   const ScoreResult whole = Score(Questions(8));
   controls_->LimitSlots(50);
@@ -126,16 +126,17 @@ TEST_F(OutOfMemoryTest, TheAnswerSaysSoAndTheForwardIsCounted) {
   EXPECT_EQ(engine_->stats().out_of_memory_forwards, 1);
 }
 
-TEST_F(OutOfMemoryTest, TheNextRequestIsCutBelowWhatFailed) {
+TEST_F(OutOfMemoryTest, TheNextRequestIsCutBelowTheFailedSize) {
   Start();
   controls_->LimitSlots(50);
   for (const Backend backend : {Backend::kDense, Backend::kSegmented, Backend::kPath}) {
     Score(Questions(8), backend);
   }
-  // Path by path a question has 16 tokens, and parts have whole questions: at most 32.
+  // On the path backend a question has 16 tokens, and parts contain whole questions, so a part has
+  // at most 32 tokens.
   EXPECT_EQ(runs_.failed, (std::vector<int64_t>{80}));
   EXPECT_LE(*std::max_element(runs_.fitted.begin(), runs_.fitted.end()), 40);
-  // Nothing ran out for it.
+  // This request does not run out of memory.
   EXPECT_EQ(Score(Questions(8)).route.reason, Reason::kNone);
 }
 
@@ -173,11 +174,11 @@ TEST_F(OutOfMemoryTest, PartsOfOneQuestionAreKeptToo) {
   controls_->FailForwards(2, 1);
   Score(batch);
   ASSERT_EQ(runs_.failed.size(), 1U);
-  // A part of the smaller cut may straddle the finished ones.
+  // A part of the smaller cut may overlap with finished parts.
   EXPECT_LT(runs_.paths, 100 + 32);
 }
 
-// Memory may have been short for a moment only.
+// Memory may have been short only for a moment.
 TEST_F(OutOfMemoryTest, ASinglePathIsTriedOnceMore) {
   Start();
   auto batch = std::make_shared<PathBatch>();
@@ -192,7 +193,7 @@ TEST_F(OutOfMemoryTest, ASinglePathIsTriedOnceMore) {
 TEST_F(OutOfMemoryTest, ARerunOfWhatIsNotFiniteTriesASinglePathOnceMoreToo) {
   int forwards = 0;
   on_forward_ = [&](const ForwardRecord&) {
-    // Of the rerun, which comes after four forwards, the first one.
+    // The rerun comes after four forwards; this is its first one.
     if (++forwards == 4) {
       controls_->FailForwards(0, 1);
     }
@@ -201,7 +202,7 @@ TEST_F(OutOfMemoryTest, ARerunOfWhatIsNotFiniteTriesASinglePathOnceMoreToo) {
   auto batch = std::make_shared<PathBatch>();
   batch->AddQuestion(std::vector<int32_t>{1, 2}, std::vector<std::vector<int32_t>>{{3, 4}, {3, 5}});
   controls_->PoisonToken(3);
-  // Both paths together, and then the first one alone.
+  // Both paths run together, and then the first one alone.
   controls_->FailForwards(0, 2);
   ScoreJob job;
   job.batch = batch;
@@ -216,15 +217,15 @@ TEST_F(OutOfMemoryTest, ARerunOfWhatIsNotFiniteTriesASinglePathOnceMoreToo) {
   EXPECT_EQ(runs_.fitted, (std::vector<int64_t>{4, 4, 4, 4}));
 }
 
-// A job in parts learns the limit, and the next one is counted by what its parts compute.
-TEST_F(OutOfMemoryTest, WhatWaitsOfAJobInPartsIsCountedByItsTokens) {
+// A job in parts learns the limit, and the next job counts with the tokens of its parts.
+TEST_F(OutOfMemoryTest, WaitingPartsCountWithTheirTokens) {
   std::vector<int64_t> queued;
   on_forward_ = [&](const ForwardRecord&) { queued.push_back(engine_->stats().queued_tokens); };
   Start();
   controls_->LimitSlots(20);
-  // Long enough for the next part to be planned while one runs.
+  // The pace is slow enough that the next part is planned while one runs.
   controls_->Pace(absl::Milliseconds(3));
-  Score(Questions(16));  // of 160 tokens; the limit is then 20
+  Score(Questions(16));  // 160 tokens; the limit is then 20
   queued.clear();
   Score(Questions(16));
   ASSERT_EQ(queued.size(), 8U);
@@ -233,7 +234,7 @@ TEST_F(OutOfMemoryTest, WhatWaitsOfAJobInPartsIsCountedByItsTokens) {
   }
 }
 
-TEST_F(OutOfMemoryTest, ARerunOfWhatIsNotFiniteStartsAnew) {
+TEST_F(OutOfMemoryTest, ARerunOfPathsThatAreNotFiniteStartsWithoutResults) {
   Start();
   controls_->PoisonToken(103);
   controls_->LimitSlots(50);
@@ -259,7 +260,7 @@ TEST_F(OutOfMemoryTest, TheLimitRisesAgainOnceForwardsFit) {
   for (; runs_.fitted.back() < 80 && requests < 400; ++requests) {
     Score(Questions(8));
   }
-  // 64 forwards of at most 40, 64 of at most 45, 64 of at most 56.
+  // 64 forwards have at most 40 tokens, 64 at most 45, and 64 at most 56.
   EXPECT_GT(requests, 80);
   EXPECT_LT(requests, 110);
 }
@@ -271,7 +272,7 @@ TEST_F(OutOfMemoryTest, NewWeightsForgetTheLimit) {
   controls_->LimitSlots(0);
   ModelInfo info = FakeModelInfo();
   info.version = 2;
-  // Its scores are those of version 2, and of no interest here.
+  // The scores are those of version 2, which this test does not check.
   Runs runs;
   ASSERT_TRUE(
       engine_->ReplaceModel(std::make_shared<RecordingRunner>(info, controls_, &runs), "").ok());
@@ -285,7 +286,7 @@ TEST_F(OutOfMemoryTest, NewWeightsForgetTheLimit) {
   EXPECT_EQ(runs.fitted, (std::vector<int64_t>{80}));
 }
 
-// A job in parts keeps the weights that it began with.
+// A job in parts keeps the weights with which it began.
 TEST_F(OutOfMemoryTest, APartOnReplacedWeightsSetsNoLimitForTheNewOnes) {
   Start(/*max_batch_tokens=*/40);
   controls_->gate.Close();
@@ -316,7 +317,7 @@ TEST_F(OutOfMemoryTest, APartOnReplacedWeightsSetsNoLimitForTheNewOnes) {
   EXPECT_EQ(runs.fitted, (std::vector<int64_t>{40, 40}));
 }
 
-// A forward that was planned beside the one that failed, and is as large, is cut without a try.
+// A forward that was planned while the failed one ran, and is as large, is cut without being tried.
 TEST_F(OutOfMemoryTest, AForwardThatWasPlannedBeforeIsCutToo) {
   Start();
   controls_->LimitSlots(50);

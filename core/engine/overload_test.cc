@@ -1,6 +1,6 @@
-// Overload in simulated time: an engine is offered many times what it can do, then what it can do
-// again, or a burst that it has not seen the like of. The scheduler has no clock of its own, so
-// that a minute takes milliseconds and what is measured is exact.
+// Overload in simulated time: an engine is offered many times its capacity, then its capacity
+// again, or a burst of a new kind. The scheduler has no clock of its own, so a minute takes
+// milliseconds and the results are exact.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -25,27 +25,28 @@ struct Phase {
   int64_t offered = 0;
   int64_t refused = 0;
   int64_t answered = 0;       // in time
-  double useful_seconds = 0;  // of the device, for what was answered
-  int64_t late = 0;           // expired, or run though nobody waits any more
+  double useful_seconds = 0;  // device time of answered requests
+  int64_t late = 0;           // expired, or run although nobody waited any more
 };
 
 microseconds Micros(double micros) { return microseconds(static_cast<int64_t>(micros)); }
 
-// What is offered, and how long the device takes for it.
+// The offered requests, and the time of the device for them.
 struct Load {
   int clients = 1;
   int64_t max_batch_tokens = 100;
   std::function<microseconds(int64_t tokens)> forward_time;
-  std::function<JobRequest(std::mt19937&)> draw;  // tokens, share key, forecast
+  // returns a request with tokens, share key and forecast
+  std::function<JobRequest(std::mt19937&)> draw;
 };
 
-// One device. Jobs run in the parts and the company that the scheduler gives them.
+// One device. Jobs run in the parts and batches that the scheduler chooses.
 class Simulation {
  public:
   explicit Simulation(Load load) : load_(std::move(load)), scheduler_(Options(load_)) {}
 
-  // Requests that arrive as a Poisson process within `duration`; counted in the phase in which they
-  // arrive or end.
+  // Offers requests as a Poisson process for `duration`. A request counts in the phase in which it
+  // arrives or ends.
   Phase Run(double rate, microseconds duration) {
     Phase phase;
     phase_ = &phase;
@@ -62,7 +63,7 @@ class Simulation {
     return phase;
   }
 
-  // One request, now. Whether it was let in.
+  // Offers one request now. Returns whether it was admitted.
   bool Offer(JobRequest request, microseconds patience) {
     request.id = next_id_++;
     request.client = std::to_string(random_() % static_cast<uint32_t>(load_.clients));
@@ -85,7 +86,7 @@ class Simulation {
     return !admission.refusal.has_value();
   }
 
-  // Lets the device work for `duration`; what ends meanwhile.
+  // Lets the device work for `duration`, and returns what ended meanwhile.
   Phase Work(microseconds duration) {
     Phase phase;
     phase_ = &phase;
@@ -180,9 +181,9 @@ class Simulation {
   Phase* phase_ = nullptr;
   std::optional<ScheduledBatch> running_;
   TimePoint forward_ends_;
-  std::map<JobId, int64_t> left_;  // tokens that no forward has begun, of jobs that have not ended
-  std::map<JobId, int64_t> tokens_;  // all tokens of those jobs ...
-  std::map<JobId, double> seconds_;  // ... and the device time that they have had
+  std::map<JobId, int64_t> left_;  // tokens of jobs that have not ended which no forward has begun
+  std::map<JobId, int64_t> tokens_;  // all tokens of these jobs ...
+  std::map<JobId, double> seconds_;  // ... and the device time that they used
   int64_t most_queued_ = 0;
 };
 
@@ -193,7 +194,7 @@ JobRequest Request(int64_t tokens, const std::string& share_key = "") {
   return request;
 }
 
-// 200 forwards a second, a request each.
+// The device runs 200 forwards per second, with one request each.
 Load Paced(int clients) {
   Load load;
   load.clients = clients;
@@ -202,13 +203,13 @@ Load Paced(int clients) {
   return load;
 }
 
-// A forward of a GPU: most of a small one is overhead.
+// A model of a GPU: most of a small forward is overhead.
 microseconds OverheadAndTokens(int64_t tokens) {
   return microseconds(5'000) + Micros(6 * static_cast<double>(tokens));
 }
 
 TEST(OverloadTest, GoodputHoldsAndTheLoadIsForgottenWithinTwoSeconds) {
-  constexpr double kCapacity = 200;  // requests a second
+  constexpr double kCapacity = 200;  // requests per second
   for (const int clients : {1, 8, 64}) {
     for (const double factor : {2.0, 5.0, 10.0}) {
       SCOPED_TRACE(std::to_string(clients) + " clients, " + std::to_string(factor) + " times");
@@ -218,7 +219,7 @@ TEST(OverloadTest, GoodputHoldsAndTheLoadIsForgottenWithinTwoSeconds) {
       const Phase overload = simulation.Run(factor * kCapacity, 60 * kSecond);
       EXPECT_GE(static_cast<double>(overload.answered), 0.9 * kCapacity * 60);
       EXPECT_LE(static_cast<double>(overload.late), 0.1 * kCapacity * 60);
-      // The rest waits: less than the deadline allows, however much comes.
+      // The waiting requests fit the deadline, whatever the rate.
       EXPECT_LE(static_cast<double>(simulation.most_queued()), kCapacity);
       simulation.Run(0.8 * kCapacity, 2 * kSecond);
       const Phase after = simulation.Run(0.8 * kCapacity, 20 * kSecond);
@@ -229,9 +230,9 @@ TEST(OverloadTest, GoodputHoldsAndTheLoadIsForgottenWithinTwoSeconds) {
   }
 }
 
-// Requests that share forwards: these are as large as what waits, as far as it has one key and
-// clients' requests keep their order.
-TEST(OverloadTest, TheDeviceStaysOfUseWhereRequestsShareForwards) {
+// Requests share forwards that are as large as the waiting work, as far as it has the same key and
+// the requests of a client keep their order.
+TEST(OverloadTest, TheDeviceStaysUsefulIfRequestsShareForwards) {
   for (const bool has_forecasts : {true, false}) {
     for (const int keys : {1, 3}) {
       for (const double factor : {2.0, 10.0}) {
@@ -247,7 +248,7 @@ TEST(OverloadTest, TheDeviceStaysOfUseWhereRequestsShareForwards) {
           request.forecast_nanos = has_forecasts ? 6'000 * request.tokens : 0;
           return request;
         };
-        const double capacity = keys == 1 ? 790 : 600;  // requests a second
+        const double capacity = keys == 1 ? 790 : 600;  // requests per second
         Simulation simulation(load);
         const Phase normal = simulation.Run(0.5 * capacity, 5 * kSecond);
         EXPECT_EQ(normal.refused + normal.late, 0);
@@ -262,9 +263,10 @@ TEST(OverloadTest, TheDeviceStaysOfUseWhereRequestsShareForwards) {
   }
 }
 
-// A part of the large ones is begun in vain, since who comes later shares the device with them: no
-// more than when one rate stood for all sizes (0.56, 0.89 and 0.97 of the device were of use).
-TEST(OverloadTest, MostOfTheDeviceIsOfUseWhereSizesAreMixed) {
+// Some large requests begin in vain, because later requests share the device with them. The waste
+// is not larger than with one rate for all sizes (0.56, 0.89 and 0.97 of the device time was
+// useful).
+TEST(OverloadTest, MostDeviceTimeIsUsefulIfSizesAreMixed) {
   const std::map<double, double> min_use = {{2, 0.5}, {5, 0.85}, {10, 0.95}};
   for (const auto& [factor, use] : min_use) {
     SCOPED_TRACE(std::to_string(factor) + " times");
@@ -276,7 +278,7 @@ TEST(OverloadTest, MostOfTheDeviceIsOfUseWhereSizesAreMixed) {
       constexpr int64_t kSizes[] = {30, 500, 2'500, 9'000, 40'000};
       return Request(kSizes[random() % 5]);
     };
-    constexpr double kCapacity = 13;  // requests a second: 74 ms each
+    constexpr double kCapacity = 13;  // requests per second, at 74 ms each
     Simulation simulation(load);
     simulation.Run(0.5 * kCapacity, 20 * kSecond);
     const Phase overload = simulation.Run(factor * kCapacity, 60 * kSecond);
@@ -284,8 +286,8 @@ TEST(OverloadTest, MostOfTheDeviceIsOfUseWhereSizesAreMixed) {
   }
 }
 
-// One tiny request taught the old estimate a rate at which none of these would have been let in.
-TEST(OverloadTest, TheFirstBurstOfLargeRequestsIsLetInWhateverSmallOnesTook) {
+// With one rate for all sizes, a single tiny request would have kept all of these out.
+TEST(OverloadTest, TheFirstBurstOfLargeRequestsIsAdmittedDespiteSlowSmallOnes) {
   for (const int tiny_before : {1, 3, 100, 2'000}) {
     for (const std::string key : {"", "key"}) {
       SCOPED_TRACE(std::to_string(tiny_before) + " tiny ones before, key '" + key + "'");
@@ -300,7 +302,7 @@ TEST(OverloadTest, TheFirstBurstOfLargeRequestsIsLetInWhateverSmallOnesTook) {
         ASSERT_TRUE(simulation.Offer(Request(28, key), kPatience));
         ASSERT_EQ(simulation.Work(microseconds(10'000)).answered, 1);
       }
-      // 90 ms each, 0.72 s in all.
+      // Each request takes 90 ms; all of them take 0.72 s.
       for (int i = 0; i < 8; ++i) {
         EXPECT_TRUE(simulation.Offer(Request(163'840, key), 3 * kSecond)) << i;
       }
@@ -311,7 +313,7 @@ TEST(OverloadTest, TheFirstBurstOfLargeRequestsIsLetInWhateverSmallOnesTook) {
   }
 }
 
-// Once their like has been seen, or where costs were measured, the same burst is refused early.
+// After similar requests have run, or if costs were measured, the same burst is refused early.
 TEST(OverloadTest, LargeRequestsAreRefusedEarlyOnEvidence) {
   for (const bool by_costs : {false, true}) {
     SCOPED_TRACE(by_costs ? "by measured costs" : "by forwards of like size");

@@ -29,7 +29,7 @@ struct AdmittedJob {
   // The job's next part if it was built before a smaller job went first; else null.
   std::unique_ptr<PlannedForward> kept_part;
   double device_seconds = 0;
-  bool launched = false;  // one of its forwards was launched, so its weights are fixed
+  bool launched = false;  // a forward of the job was launched, so its weights are fixed
 };
 
 // One forward: built by a planning thread, then run by the device thread.

@@ -1,4 +1,4 @@
-// What is asked of weights that are loaded to take the place of others, while those serve.
+// Options for loading weights that replace others, while those serve.
 #ifndef CORE_ENGINE_REPLACEMENT_H_
 #define CORE_ENGINE_REPLACEMENT_H_
 
@@ -13,15 +13,15 @@
 namespace canopy {
 
 struct Replacement {
-  std::shared_ptr<const ModelInfo> served;  // what serves; never null
+  std::shared_ptr<const ModelInfo> served;  // the model that serves; never null
   std::string expected_fingerprint;         // '' = any
-  // Runs a piece of device work, named for the log, between the forwards of those that serve, and
-  // returns what it does; null = it may run where it is. Engine::RunOnDevice, so that one thread
-  // uses the device.
+  // Runs `work` on the device between the forwards of the model that serves, and returns its
+  // status. `what` names the work in the log. This is Engine::RunOnDevice, so that only one thread
+  // uses the device. Null = the calling thread runs the work.
   std::function<absl::Status(absl::string_view what, const std::function<absl::Status()>& work)>
       run_on_device;
-  // An error once nobody wants the weights any more, which ends the loading. Asked between steps,
-  // from the loading thread; null = always wanted.
+  // Returns an error if the weights are not needed any more, which ends the loading. The loading
+  // thread calls it between steps. Null = the weights are always needed.
   std::function<absl::Status()> check_wanted;
 };
 

@@ -12,7 +12,7 @@
 namespace canopy {
 namespace {
 
-// Lists that were not asked for stay empty.
+// Allocates the requested lists; the other lists stay empty.
 void ReserveLists(const OutputSelection& outputs, ScoreResult& result) {
   ForEachList([&](const auto& spec) {
     using Element = typename std::decay_t<decltype(spec)>::Element;
@@ -37,7 +37,7 @@ class EntryMerge {
         first_row_(rows.first_row),
         request_paths_(rows.request_paths) {}
 
-  // Whether each path has as many entries in the part as in the request.
+  // Returns an error unless each path has as many entries in the part as in the request.
   absl::Status Check() const {
     if (whole_.offsets.empty()) {
       return absl::OkStatus();
@@ -54,7 +54,8 @@ class EntryMerge {
     return absl::OkStatus();
   }
 
-  // `to` has the same number of elements for each entry, none where the list was not asked for.
+  // `to` has the same number of elements for each entry, and no elements if the list was not
+  // requested.
   template <typename T>
   void Copy(const std::vector<T>& from, std::vector<T>& to) const {
     if (to.empty()) {
@@ -98,7 +99,7 @@ absl::Status CheckSize(const char* field, size_t actual, int64_t expected) {
                                                 " instead of ", expected));
 }
 
-// Offsets that count up from 0, so that no list is read outside of it.
+// Checks that the offsets increase from 0, so that no list is read out of bounds.
 absl::Status CheckEntries(const char* field, const TokenEntries& entries, int64_t num_paths,
                           bool asked) {
   const std::vector<int64_t>& offsets = entries.offsets;
@@ -132,7 +133,7 @@ absl::Status CheckLists(const PartOutput& part, int64_t num_paths, const OutputS
   return status;
 }
 
-// Fills the entries of one path in a list that has as many elements for each entry.
+// Fills the entries of one path in a list that has the same number of elements for each entry.
 template <typename T>
 void BlankEntries(const TokenEntries& entries, size_t path, T blank, std::vector<T>& list) {
   if (!list.empty()) {

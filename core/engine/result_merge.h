@@ -1,4 +1,4 @@
-// Puts the results of a job's forwards at the places of their paths. Called on the device thread
+// Copies the results of a job's forwards to the positions of their paths. Runs on the device thread
 // only.
 #ifndef CORE_ENGINE_RESULT_MERGE_H_
 #define CORE_ENGINE_RESULT_MERGE_H_
@@ -12,24 +12,26 @@
 
 namespace canopy {
 
-// Makes room for every path's results; what no part fills stays unscored. result.model is set.
+// Allocates the results of all paths, with `finite` 0. A path that no part fills is unscored after
+// BlankUnscored. Precondition: result.model is set.
 void ReserveResults(const ScoreJob& job, ScoreResult& result);
 
-// Checks every size in `part` against the `num_paths` paths of its plan and what was asked for.
-// INTERNAL with both numbers where one differs: the runner has a fault.
+// Checks the sizes and offsets in `part` against the `num_paths` paths of its plan and the
+// requested outputs. Returns INTERNAL, with both numbers, at the first difference, which is a bug
+// of the runner.
 absl::Status CheckPart(const PartOutput& part, int64_t num_paths, const OutputSelection& outputs,
                        const ModelInfo& model);
 
-// Copies the results of a part's paths from `first_row` on, which may replace earlier ones.
-// `request_paths` are the request's indices of these paths, all of them inside the part. The part
-// has passed CheckPart with the outputs that room was made for. INTERNAL when a path has another
-// number of per-token entries than in the request.
+// Copies the results of the paths in a part from `first_row` on; they may replace earlier results.
+// `request_paths` are the indices of these paths in the request. Preconditions: the part has passed
+// CheckPart, and ReserveResults was called for the same outputs. Returns INTERNAL if the part has
+// too few paths, or if a path has a different number of per-token entries than in the request.
 absl::Status MergePart(const PartOutput& part, int32_t first_row,
                        const std::vector<int32_t>& request_paths, ScoreResult& result);
 
-// Adds all outputs to those that a path lacks where its hidden state is not finite. Then gives
-// every output that a path lacks NaN in all its places, and -1 for token ids, whatever the runner
-// left there.
+// Determines the requested outputs that each path lacks: all of them if its last hidden state is
+// not finite, and otherwise those that the runner named. Overwrites each missing output with NaN,
+// or with -1 for token ids, whatever the runner returned. Clears inner_finite.
 void BlankUnscored(const OutputSelection& outputs, ScoreResult& result);
 
 }  // namespace canopy

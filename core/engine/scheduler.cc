@@ -83,7 +83,7 @@ std::optional<ScheduledBatch> Scheduler::Take(TimePoint now) {
   return batch;
 }
 
-// Whether a job was left out for want of room.
+// Adds jobs to the batch. Returns whether the batch is full or a job did not fit.
 bool Scheduler::Fill(ScheduledBatch* batch) {
   bool full = batch->tokens >= options_.max_batch_tokens;
   const auto joins = [&](JobId id) {
@@ -100,7 +100,7 @@ bool Scheduler::Fill(ScheduledBatch* batch) {
     while (const std::optional<JobId> next = queue.Next(options_.max_batch_tokens, joins)) {
       TakeJob(*next, batch);
     }
-    // Low ones join when no normal one has to wait longer for that.
+    // Low jobs join only if no normal job has to wait longer for that.
     if (!queue.empty()) {
       break;
     }
@@ -137,7 +137,7 @@ void Scheduler::PutBack(const ScheduledBatch& batch) {
     Job& job = found->second;
     job.in_batch = false;
     if (job.waiting) {
-      // It waits for its next part already.
+      // The job already waits for its next part.
       RemoveWork(&job);
       job.remaining_tokens += job.taken_tokens;
       AddWork(&job);
@@ -172,7 +172,7 @@ void Scheduler::Truncate(ScheduledBatch* batch, size_t num_jobs) {
   batch->tokens = 0;
   batch->device_bytes = 0;
   for (const JobId id : batch->jobs) {
-    // One that has ended takes the batch with it.
+    // If a job has ended, the whole batch returns to the queue later.
     if (const auto job = jobs_.find(id); job != jobs_.end()) {
       batch->tokens += job->second.taken_tokens;
       batch->device_bytes += job->second.request.device_bytes;
@@ -206,8 +206,8 @@ void Scheduler::AdjustToPart(ScheduledBatch* batch, int64_t tokens) {
 void Scheduler::Launch(const ScheduledBatch& batch) {
   for (const JobId id : batch.jobs) {
     Job& job = jobs_.at(id);
-    // Not when the batch is taken: that is while another runs, and who comes meanwhile would wait
-    // behind a part that has not begun.
+    // The clock does not advance when the batch is taken: another forward runs then, and a new
+    // client would start behind a part that has not begun.
     QueueOf(job).Advance(job.taken_at);
     job.in_batch = false;
     job.begun = true;
@@ -281,7 +281,7 @@ TimePoint Scheduler::next_deadline() const {
   return deadlines_.empty() ? TimePoint::max() : deadlines_.begin()->first;
 }
 
-// What is in hand, or has begun, keeps its place.
+// A job that is in a batch, or that has begun, keeps its place.
 void Scheduler::UpdateDisplaceable(JobId id, Job* job) {
   const bool displaceable = job->waiting && !job->in_batch && !job->begun;
   if (displaceable == job->displaceable) {
@@ -338,7 +338,7 @@ void Scheduler::StopWaiting(JobId id) {
   }
 }
 
-// What waits, and what was taken and may still come back.
+// The count contains the tokens that wait and those that were taken but may still be returned.
 void Scheduler::UpdateCount(Job* job) {
   if (!job->counted) {
     return;

@@ -1,29 +1,32 @@
-// Which jobs are taken in, and which run together next: a state machine without threads or a clock
-// of its own.
+// Decides which jobs are admitted and which jobs run together next. A state machine without threads
+// or a clock of its own.
 //
-//   Admit     a job waits, or is refused: a full queue, or a deadline that cannot be met
-//   Take      the jobs of the next forward; Return puts them back if it will not be launched,
-//             Truncate those of them that it turns out to have no use for
-//   AdjustTokens   the forward turns out to compute more than was estimated; AdjustToPart: to be a
-//   part
-//             of its job
-//   Launch    the forward starts
-//   Continue  a job needs a further forward: its next part, or a run of what went wrong
-//   Finish    the job is answered; Cancel and Expire end those that nobody waits for
+//   Admit         adds a job to the queue, or refuses it: the queue is full, or the deadline cannot
+//                 be met
+//   Take          takes the jobs of the next forward out of the queue
+//   Return        puts the jobs back if the forward will not be launched
+//   Truncate      puts those jobs back that do not fit the forward
+//   AdjustTokens  corrects the charge if the forward computes more than was estimated
+//   AdjustToPart  corrects the charge if the forward is one of several parts of its job
+//   Launch        records that the forward starts
+//   Continue      queues a further forward of a job: its next part, or a rerun
+//   Finish        removes a job that is answered; Cancel and Expire remove jobs that nobody waits
+//   for
 //
-// Order: between clients by FairQueue, in tokens; within a client as they came, but that a job in
-// parts lets its client's whole jobs go first once before each part. Low priority
-// runs when no normal job waits; what has waited for `low_priority_patience` takes every second
-// forward, so that it never starves. Jobs of one share key run together up to the batch limits,
-// whoever sent them; others run alone.
+// Order: FairQueue orders clients by the tokens that they were served. The jobs of one client run
+// in order of arrival, except that a job in parts lets the unsplit jobs of its client go first,
+// once before each part. A low job runs if no normal job waits. Low jobs that have waited for
+// `low_priority_patience` get every second forward, so that they never starve. Jobs with the same
+// share key run together up to the batch limits, whichever client sent them. All other jobs run
+// alone.
 //
-// A job counts against the queue's limit of requests until its last known forward is launched, and
-// against that of tokens with those forwards alone that were not launched. When the queue is full,
-// a job still gets in at the cost of one that has not begun: a low one for a normal one, or the
-// newest of a client that holds more of the queue than the sender would.
+// A job counts against the queue's request limit until its last known forward is launched. Only its
+// forwards that were not launched count against the token limit. If the queue is full, a new job
+// can still displace a job that has not begun: a normal job displaces a low one, and any job
+// displaces the newest job of a client that holds more of the queue than its sender would.
 //
-// A job is refused for its deadline only if others wait before it, and forwards of like size, or
-// measured costs, show that the device takes too long for them at the least.
+// A job is refused for its deadline only if other jobs are ahead of it, and forwards of similar
+// size, or measured costs, show that the device needs too long for them even at best.
 #ifndef CORE_ENGINE_SCHEDULER_H_
 #define CORE_ENGINE_SCHEDULER_H_
 
@@ -53,27 +56,30 @@ namespace canopy {
 using TimePoint = std::chrono::steady_clock::time_point;
 using std::chrono::microseconds;
 
-// What the scheduler knows of a job.
+// The properties of a job that the scheduler uses.
 struct JobRequest {
-  JobId id = 0;           // not in use by an unanswered job
+  JobId id = 0;           // unique among unanswered jobs
   std::string client;     // one connection
-  std::string share_key;  // jobs of one key may run together; empty = alone
+  std::string share_key;  // jobs with the same key may run together; empty = the job runs alone
   Priority priority = Priority::kNormal;
-  int64_t tokens = 0;          // that the device computes for it, estimated; >= 1
-  int64_t device_bytes = 0;    // that it takes on the device, estimated; >= 0
-  int64_t forecast_nanos = 0;  // its least time by measured costs; 0 = there are none
+  int64_t tokens = 0;        // the estimated number of tokens that the device computes; >= 1
+  int64_t device_bytes = 0;  // the estimated device memory; >= 0
+  // the lower bound of the job's time by measured costs; 0 = no costs are known
+  int64_t forecast_nanos = 0;
   TimePoint deadline = TimePoint::max();
 };
 
 enum class Refusal { kQueuedRequests, kQueuedTokens, kDeadline };
 inline constexpr int kNumRefusals = 3;
 
-// One forward.
+// The jobs of one forward.
 struct ScheduledBatch {
-  std::vector<JobId> jobs;  // the first decided what may join; all of one share key if several
+  // the first job decides which jobs may join; several jobs have the same share key
+  std::vector<JobId> jobs;
   std::string share_key;
-  int64_t tokens = 0;       // estimated, of all jobs
-  int64_t size_tokens = 0;  // as what its time is recorded (WaitingWork::BatchSize)
+  int64_t tokens = 0;  // the estimate for all jobs
+  // the size under which the forward's time is recorded (WaitingWork::BatchSize)
+  int64_t size_tokens = 0;
   int64_t device_bytes = 0;
 };
 
@@ -81,84 +87,91 @@ struct ScheduledBatch {
 class Scheduler {
  public:
   struct Options {
-    int64_t max_batch_tokens = kCpuBatchTokens;     // computed tokens of one forward; > 0
-    int64_t max_batch_bytes = int64_t{4} << 30;     // estimated device bytes of a shared one; > 0
-    int32_t max_queued_requests = 1'024;            // that wait; >= 1
-    int64_t max_queued_tokens = int64_t{16} << 20;  // computed tokens of those; >= 1
-    // How long a forward that may be shared waits for company; zero = not at all.
+    int64_t max_batch_tokens = kCpuBatchTokens;  // the most tokens that one forward computes; > 0
+    // the most estimated device bytes of a shared forward; > 0
+    int64_t max_batch_bytes = int64_t{4} << 30;
+    int32_t max_queued_requests = 1'024;  // the most waiting requests; >= 1
+    // the most computed tokens of waiting requests; >= 1
+    int64_t max_queued_tokens = int64_t{16} << 20;
+    // How long a forward that may be shared waits for further jobs. Zero = it does not wait.
     absl::Duration batch_window = absl::ZeroDuration();
-    // After this, low priority gets every second forward though others wait; >= 0.
+    // After this time, low jobs get every second forward even if normal jobs wait; >= 0.
     absl::Duration low_priority_patience = absl::Seconds(2);
   };
 
   struct Admission {
-    std::optional<Refusal> refusal;  // nothing = the job waits
-    microseconds retry_delay{0};     // with a refusal or a displaced job
-    std::optional<JobId> displaced;  // lost its place to the new one and is forgotten
+    std::optional<Refusal> refusal;  // nullopt = the job was admitted
+    microseconds retry_delay{0};     // set with a refusal or a displaced job
+    // the job that lost its place to the new one; the scheduler has removed it
+    std::optional<JobId> displaced;
   };
 
-  // Each accepted job ends in one of the others.
+  // Each accepted job is counted once more when it ends: as answered, displaced, expired or
+  // cancelled.
   struct Totals {
     int64_t accepted = 0;
     int64_t answered = 0;
     int64_t displaced = 0;
     int64_t expired = 0;
     int64_t cancelled = 0;
-    std::array<int64_t, kNumRefusals> refused{};  // not accepted
+    std::array<int64_t, kNumRefusals> refused{};  // not counted as accepted
   };
 
   explicit Scheduler(const Options& options);
 
-  // One job larger than the token limit still gets into an empty queue.
+  // Admits or refuses a job. An empty queue admits a job even if it exceeds the token limit.
   Admission Admit(JobRequest request, TimePoint now);
 
-  // Nothing when no job waits, or the batch window holds them until held_until(). Call Expire
-  // before.
+  // Takes the jobs of the next forward. Returns nullopt if no job waits, or if the batch window
+  // holds the jobs until held_until(). Call Expire first.
   std::optional<ScheduledBatch> Take(TimePoint now);
-  // The batch will not be launched. Jobs that have ended meanwhile are left out.
+  // Puts the jobs of a batch that will not be launched back into the queue, except jobs that have
+  // ended.
   void Return(const ScheduledBatch& batch);
-  // Only the first `num_jobs` of the batch, at least one, will be launched: the others wait again,
-  // and none joins any more.
+  // Keeps the first `num_jobs` jobs of the batch, at least one. The others return to the queue, and
+  // no job joins the batch any more.
   void Truncate(ScheduledBatch* batch, size_t num_jobs);
-  // The forward of a batch of one job computes `tokens`. If they exceed what the batch was charged,
-  // the client is charged the difference. Batches of several jobs are left as they are: each job is
-  // charged what it would compute alone, whoever's tokens the forward shares.
+  // Tells the scheduler that the forward of a batch with one job computes `tokens`. If the client
+  // was charged less, it is charged the difference. Has no effect on a batch of several jobs: each
+  // of them is charged for the tokens that it would compute alone.
   void AdjustTokens(const ScheduledBatch& batch, int64_t tokens);
-  // The forward of a batch of one job is one of several parts of it, and computes `tokens`: the
-  // client is charged exactly them, the batch is recorded under them, and no other job joins it.
+  // Tells the scheduler that the forward of a batch with one job is one of several parts of the job
+  // and computes `tokens`. The client is charged exactly these tokens, the batch is recorded under
+  // them, and no other job joins it.
   void AdjustToPart(ScheduledBatch* batch, int64_t tokens);
   void Launch(const ScheduledBatch& batch);
 
-  // The job, which must not be waiting, needs further forwards of `tokens` in all, about
-  // `next_tokens` in each, where that is less than a batch. It shares none of them, and none that
-  // is in hand.
+  // Queues further forwards of a job that is not waiting: `tokens` in all, and about `next_tokens`
+  // in each if that is less than a batch. Neither these forwards nor a batch that already contains
+  // the job are shared with other jobs.
   void Continue(JobId id, int64_t tokens,
                 int64_t next_tokens = std::numeric_limits<int64_t>::max());
   void Finish(JobId id);
-  // False when it has ended.
+  // Returns false if the job has ended.
   bool Cancel(JobId id);
-  // Ends jobs whose deadline is not after `now`, waiting or not.
+  // Ends the jobs whose deadline is not after `now`, waiting or not, and returns them.
   std::vector<JobId> Expire(TimePoint now);
 
-  // The device computed the batch in `duration`. The evidence for retry delays and for deadlines
-  // that cannot be met.
+  // Records that the device computed the batch in `duration`. Retry delays and refusals for
+  // deadlines are based on these records.
   void RecordForward(const ScheduledBatch& batch, std::chrono::duration<double> duration);
 
-  // How long the device takes for `tokens` by the mean of recent forwards of any size; max = none
-  // was recorded. A hint: nothing is refused by it.
+  // Returns the time that the device takes for `tokens`, by the mean of recent forwards of any
+  // size; max if none was recorded. A hint: no job is refused because of it.
   std::chrono::duration<double> Forecast(int64_t tokens) const;
 
-  // Whether taking again would give `batch` company or let others go before its large job. A hint.
+  // Returns whether taking the batch again would let `arrived` join it, or go before its large job.
+  // A hint.
   bool WouldChange(const ScheduledBatch& batch, JobId arrived) const;
 
   bool IsWaiting(JobId id) const;
   bool has_waiting() const { return !queues_[0].empty() || !queues_[1].empty(); }
   bool idle() const { return jobs_.empty(); }
-  TimePoint next_deadline() const;  // max = none
+  TimePoint next_deadline() const;  // max = no job has a deadline
   TimePoint held_until() const { return held_until_; }
-  // Jobs that count against the queue's limits.
+  // Returns the number of jobs that count against the queue's limits.
   int64_t queued_requests(Priority priority) const { return queued_[Index(priority)]; }
-  // Tokens of their forwards that were not launched.
+  // Returns the number of tokens of their forwards that were not launched.
   int64_t queued_tokens() const { return queued_tokens_; }
   const Totals& totals() const { return totals_; }
   const Options& options() const { return options_; }
@@ -167,28 +180,29 @@ class Scheduler {
   struct Job {
     JobRequest request;
     TimePoint arrival;
-    int64_t remaining_tokens = 0;  // of forwards that are not taken yet
+    int64_t remaining_tokens = 0;  // the tokens of forwards that are not taken yet
     bool waiting = false;
-    // That one forward of it is estimated to have, at most.
+    // The most tokens that one forward of the job is estimated to have.
     int64_t part_tokens = std::numeric_limits<int64_t>::max();
-    bool in_parts = false;       // known to run in several forwards: Continue was called
-    bool counted = true;         // against the queue's limits
-    bool begun = false;          // a forward of it was launched
-    bool in_batch = false;       // taken, and neither launched nor returned
-    bool yielded = false;        // let others go first; not again before it is launched
-    bool waits_unsplit = false;  // waits, and not for a part
+    bool in_parts = false;  // the job is known to run in several forwards: Continue was called
+    bool counted = true;    // the job counts against the queue's limits
+    bool begun = false;     // a forward of the job was launched
+    bool in_batch = false;  // the job is in a batch that is neither launched nor returned
+    // the job let others go first, and does not do so again before it is launched
+    bool yielded = false;
+    bool waits_unsplit = false;  // the job waits and is not in parts
     bool displaceable = false;
-    int64_t taken_tokens = 0;    // that the client was charged for the job's last batch
+    int64_t taken_tokens = 0;    // the tokens that the client was charged for the job's last batch
     int64_t taken_at = 0;        // FairQueue::clock() when the job was last taken
-    int64_t counted_tokens = 0;  // against the queue's limit
-    Work work;                   // what WaitingWork has of it while it waits
+    int64_t counted_tokens = 0;  // the tokens that count against the queue's limit
+    Work work;                   // the entry of WaitingWork while the job waits
     FairQueue::Place place;
   };
-  // What one client has in the queue.
+  // The jobs that one client has in the queue.
   struct ClientLoad {
-    DisplacementIndex::Client held;            // counted against the limits
-    int64_t waiting_tokens = 0;                // that the device will compute for jobs that wait
-    std::array<int64_t, 2> waiting_unsplit{};  // jobs that wait and run in one forward, by priority
+    DisplacementIndex::Client held;  // the jobs that count against the limits
+    int64_t waiting_tokens = 0;      // the tokens that the device will compute for waiting jobs
+    std::array<int64_t, 2> waiting_unsplit{};  // waiting jobs that run in one forward, by priority
     bool empty() const {
       return held.held(DisplacementIndex::Measure::kRequests) == 0 && waiting_tokens == 0;
     }
@@ -199,7 +213,7 @@ class Scheduler {
   int64_t NextForwardTokens(const Job& job) const;
   bool MayShare(const JobRequest& request) const;
   bool CanShare(const Job& job) const;
-  // Runs in several forwards.
+  // Returns whether the job runs in several forwards.
   bool InParts(const Job& job) const;
 
   std::optional<Refusal> FindRefusal(const JobRequest& request) const;
@@ -228,9 +242,10 @@ class Scheduler {
   const Options options_;
   absl::flat_hash_map<JobId, Job> jobs_;
   std::array<FairQueue, 2> queues_;                            // by priority
-  absl::btree_set<std::pair<TimePoint, JobId>> deadlines_;     // of jobs that have one
+  absl::btree_set<std::pair<TimePoint, JobId>> deadlines_;     // of jobs that have a deadline
   absl::btree_set<std::pair<TimePoint, JobId>> low_arrivals_;  // of low jobs that wait
-  absl::node_hash_map<std::string, ClientLoad> loads_;         // of clients with counted jobs
+  // of clients with jobs that count against the limits
+  absl::node_hash_map<std::string, ClientLoad> loads_;
   std::array<int64_t, 2> queued_{};
   int64_t queued_tokens_ = 0;
   DisplacementIndex displaceable_;

@@ -1,4 +1,4 @@
-// Who is let into the queue, and at whose cost.
+// Admission: which jobs enter the queue, and which jobs they displace.
 #include <algorithm>
 
 #include "absl/time/time.h"
@@ -8,9 +8,9 @@
 namespace canopy {
 namespace {
 
-// A job gets in when it would be answered within this share of its time: what is in flight and the
-// spread of forwards must fit the rest, or under overload every answer would come a little too
-// late.
+// A job is admitted if it would be answered within this fraction of its time. The rest is for
+// forwards in progress and for the variation of their times; without it every answer under overload
+// would come a little too late.
 constexpr double kDeadlineShare = 0.75;
 
 constexpr microseconds kUnknownRetryDelay{100'000};
@@ -28,7 +28,7 @@ std::optional<Refusal> Scheduler::FindRefusal(const JobRequest& request) const {
   if (queued_[0] + queued_[1] >= options_.max_queued_requests) {
     return Refusal::kQueuedRequests;
   }
-  // A job larger than the whole limit may still run when nothing else waits.
+  // A job larger than the whole limit may still run if no other job waits.
   if (queued_tokens_ > 0 && request.tokens > options_.max_queued_tokens - queued_tokens_) {
     return Refusal::kQueuedTokens;
   }
@@ -48,8 +48,9 @@ bool Scheduler::FitsWithout(JobId displaced, const JobRequest& request) const {
   return others == 0 || request.tokens <= options_.max_queued_tokens - others;
 }
 
-// Whether the device takes too long for what it computes before the job, and for the job, at the
-// least: before a low one all that waits, before another what the clients' clocks let go first.
+// Returns whether the device needs too long, even at best, for the job and for the work ahead of
+// it. All waiting work is ahead of a low job; the work that the clients' clocks let go first is
+// ahead of a normal one.
 bool Scheduler::CannotMeetDeadline(const JobRequest& request, TimePoint now) {
   if (request.deadline == TimePoint::max()) {
     return false;
@@ -77,7 +78,7 @@ std::chrono::duration<double> Scheduler::Forecast(int64_t tokens) const {
                           : std::chrono::duration<double>::max();
 }
 
-// The time in which half of what waits will have left, as far as its size is known.
+// Returns the time after which half of the waiting work will be done, as far as its size is known.
 microseconds Scheduler::RetryDelay() const {
   double seconds = 0;
   for (const WaitingWork& work : waiting_work_) {
@@ -90,7 +91,7 @@ microseconds Scheduler::RetryDelay() const {
   return std::max(kMinRetryDelay, microseconds(static_cast<int64_t>(limited)));
 }
 
-// Takes back a refusal where another job gives up its place.
+// Withdraws a refusal if another job can give up its place.
 void Scheduler::MakeRoom(const JobRequest& request, Admission* admission) {
   const std::optional<JobId> displaced = FindDisplaceable(request, *admission->refusal);
   if (!displaced.has_value() || !FitsWithout(*displaced, request)) {

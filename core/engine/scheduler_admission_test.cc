@@ -1,4 +1,4 @@
-// Which jobs are taken in: full queues, displaced jobs, deadlines and retry delays.
+// Admission of jobs: full queues, displaced jobs, deadlines and retry delays.
 #include <chrono>
 #include <optional>
 #include <string>
@@ -43,7 +43,7 @@ TEST_F(SchedulerAdmissionTest, ANormalJobTakesThePlaceOfALowOne) {
   EXPECT_EQ(scheduler().Admit(Job(4, "a", 10), now_).displaced, JobId{2});
 }
 
-TEST_F(SchedulerAdmissionTest, TheTokenLimitCountsWhatWasNotLaunched) {
+TEST_F(SchedulerAdmissionTest, TheTokenLimitCountsForwardsThatWereNotLaunched) {
   options_.max_queued_tokens = 100;
   EXPECT_TRUE(Admit(Job(1, "a", 300))) << "nothing else waits";
   EXPECT_EQ(scheduler().Admit(Job(2, "a", 1), now_).refusal, Refusal::kQueuedTokens);
@@ -75,7 +75,8 @@ TEST_F(SchedulerAdmissionTest, AJobLargerThanTheTokenLimitMayDisplaceTheOnlyOneT
   Admit(low);
   EXPECT_EQ(scheduler().Admit(Job(2, "a", 500), now_).displaced, JobId{1});
   EXPECT_EQ(scheduler().queued_tokens(), 500);
-  // With another beside the displaced it does not fit, and nobody loses a place.
+  // With another job beside the displaced one, the new job does not fit, and no job loses its
+  // place.
   scheduler_ = nullptr;
   Admit(low);
   Admit(Job(3, "a", 10));
@@ -141,7 +142,7 @@ TEST_F(SchedulerAdmissionTest, ExtremeDeadlinesKeepTheirOrderAndAreNotRefused) {
   EXPECT_THAT(scheduler().Expire(now_), IsEmpty());
 }
 
-TEST_F(SchedulerAdmissionTest, NoDeadlineIsRefusedOnEvidenceOfAnotherSizeOrTooLittleOfIt) {
+TEST_F(SchedulerAdmissionTest, NoJobIsRefusedForItsDeadlineWithoutEnoughSamplesOfItsSize) {
   options_.max_batch_tokens = 10'000;
   const auto refuses = [this](JobId id) {
     JobRequest late = Job(id, "a", 1'000);
@@ -183,8 +184,8 @@ TEST_F(SchedulerAdmissionTest, MeasuredCostsAreEvidenceBeforeTheFirstForward) {
   EXPECT_TRUE(Admit(late)) << "what was seen counts more than what was forecast";
 }
 
-// Shared forwards have the size of all that waits together.
-TEST_F(SchedulerAdmissionTest, SmallJobsThatRunTogetherAreNotJudgedByOneThatRanAlone) {
+// A shared forward has the size of all work that waits together.
+TEST_F(SchedulerAdmissionTest, TheRateOfALoneSmallJobDoesNotApplyToSharedForwards) {
   options_.max_batch_tokens = 10'000;
   Record(10, std::chrono::milliseconds(10), 100);
   const auto refuses = [this](JobId id, const std::string& key) {
@@ -196,7 +197,7 @@ TEST_F(SchedulerAdmissionTest, SmallJobsThatRunTogetherAreNotJudgedByOneThatRanA
     EXPECT_FALSE(refuses(id, "key")) << id;
   }
   EXPECT_FALSE(refuses(201, "key"));
-  // Each alone, they take a second.
+  // Alone, each job takes a second.
   scheduler_ = nullptr;
   Record(10, std::chrono::milliseconds(10), 100);
   JobId refused = 0;

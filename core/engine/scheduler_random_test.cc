@@ -1,5 +1,5 @@
-// A fake engine and a fake clock drive the scheduler through random interleavings, and a plain
-// model of every job, which knows only the header's promises, judges each step.
+// A fake engine and a fake clock drive the scheduler through random interleavings. A plain model of
+// every job, which knows only the header's promises, checks each step.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -30,26 +30,26 @@ struct ModelJob {
   JobRequest request;
   TimePoint arrival;
   State state = State::kWaiting;
-  int64_t remaining = 0;        // tokens of forwards that were not taken
-  int64_t taken = 0;            // by the last batch
-  int64_t part = kBatchTokens;  // at most in one forward
+  int64_t remaining = 0;        // of forwards that were not taken
+  int64_t taken = 0;            // taken by the last batch
+  int64_t part = kBatchTokens;  // the most in one forward
   bool in_parts = false;        // Continue was called
   int forwards_left = 1;
-  bool more_waits = false;  // its next part waits while this one is in hand
-  bool in_order = true;     // runs in one forward: goes before later jobs of its client
+  bool more_waits = false;  // the next part waits while this one is in a batch
+  bool in_order = true;     // runs in one forward, and goes before later jobs of its client
   bool counted = true;
   bool begun = false;
 
   bool waits() const { return state == State::kWaiting || more_waits; }
   int64_t next_tokens() const { return std::min(remaining, part); }
-  // What the limit of tokens counts: all that was not launched.
+  // Returns the tokens that count against the limit: those of forwards that were not launched.
   int64_t counted_tokens() const {
     const bool part_in_batch = state == State::kTaken && more_waits;
     return counted ? remaining + (part_in_batch ? taken : 0) : 0;
   }
 };
 
-// One engine with one device: a batch that is planned, one that runs.
+// One engine with one device, a planned batch and a running one.
 class Episode {
  public:
   Episode(uint32_t seed, int steps) : random_(seed), scheduler_(RandomOptions()) {
@@ -169,7 +169,7 @@ class Episode {
     jobs_[request.id] = job;
   }
 
-  // The definition of who makes room, one job after the other.
+  // Finds the job that makes room by the definition, one job after the other.
   std::optional<JobId> FindDisplacedByLinearSearch(const JobRequest& request) const {
     const bool too_many = CountedRequests() >= kMaxRequests;
     const int64_t tokens = CountedTokens();
@@ -242,7 +242,7 @@ class Episode {
     if (batch->jobs.size() == 1 && Draw(4) == 0 && PlanSmallPart(batch->jobs.front())) {
       return;
     }
-    // The engine plans now; a job whose next part is known waits for it at once.
+    // The engine plans now. A job whose next part is known waits for it at once.
     for (const JobId id : batch->jobs) {
       ModelJob& job = jobs_[id];
       if (job.forwards_left > 1 && job.remaining > job.taken && Draw(4) != 0) {
@@ -256,8 +256,8 @@ class Episode {
     }
   }
 
-  // A limit cuts the job that was taken into parts that are smaller than estimated. Whether it has
-  // enough tokens for that.
+  // A limit cuts the taken job into parts that are smaller than estimated. Returns false if the job
+  // has too few tokens.
   bool PlanSmallPart(JobId id) {
     ModelJob& job = jobs_[id];
     const int64_t part = 1 + Draw(job.taken);
@@ -279,7 +279,7 @@ class Episode {
     return true;
   }
 
-  // Those that are left out wait as they did.
+  // The jobs that are left out wait as before.
   void Truncate(ScheduledBatch* batch) {
     std::vector<JobId> jobs = batch->jobs;
     const int64_t left_out = 1 + Draw(static_cast<int64_t>(jobs.size()) - 1);
@@ -321,7 +321,7 @@ class Episode {
     CheckPriority(batch);
   }
 
-  // Of one client and priority, no job goes before one that came earlier.
+  // Checks that among the jobs of one client and priority, no job goes before an earlier one.
   void CheckOrder(const ScheduledBatch& batch) {
     for (const JobId id : batch.jobs) {
       const ModelJob& job = jobs_[id];
@@ -354,7 +354,7 @@ class Episode {
     const bool first_is_low = first.request.priority == Priority::kLow;
     const bool first_is_impatient = first_is_low && now_ - first.arrival >= kPatience;
     Expect(!has_low || !normal_waits || first_is_impatient, "a low job before a normal one");
-    // Whatever the load, of two batches one is for those whose patience is at an end.
+    // Under any load, one of two batches goes to low jobs whose patience has ended.
     impatient_batches_missed_ =
         impatient_waits && !first_is_low ? impatient_batches_missed_ + 1 : 0;
     Expect(impatient_batches_missed_ <= 1 + returns_, "a low job starves");
@@ -383,7 +383,7 @@ class Episode {
     }
   }
 
-  // As an engine does: what nobody waits for is never launched.
+  // As in the engine, a job that nobody waits for is never launched.
   void Launch() {
     if (!has_planned_ || has_running_) {
       return;
@@ -474,7 +474,7 @@ class Episode {
 
   void End(JobId id) { Expect(jobs_.erase(id) == 1, "a job ended twice"); }
 
-  // Everything that was accepted ends, in bounded time.
+  // Every accepted job ends in a bounded number of steps.
   void Finish() {
     for (int round = 0; round < 400 && error_.empty() && !jobs_.empty(); ++round) {
       now_ += microseconds(1);
@@ -529,7 +529,7 @@ class Episode {
   Scheduler scheduler_;
   TimePoint now_ = TimePoint(std::chrono::seconds(1));
   JobId next_id_ = 1;
-  std::map<JobId, ModelJob> jobs_;  // that have not ended
+  std::map<JobId, ModelJob> jobs_;  // those that have not ended
   ScheduledBatch planned_;
   ScheduledBatch running_;
   bool has_planned_ = false;

@@ -29,7 +29,7 @@ TEST_F(SchedulerTest, OneClientIsServedInOrder) {
 }
 
 TEST_F(SchedulerTest, ClientsAreServedInEqualTokens) {
-  // Ten times as many jobs do not buy more, nor do larger ones.
+  // Neither ten times as many jobs nor larger jobs get a client more tokens.
   for (JobId id = 0; id < 400; ++id) {
     Admit(Job(1'000 + id, "greedy", 10));
   }
@@ -48,7 +48,7 @@ TEST_F(SchedulerTest, ClientsAreServedInEqualTokens) {
   }
 }
 
-TEST_F(SchedulerTest, AClientThatWasAwayDoesNotSaveUp) {
+TEST_F(SchedulerTest, AnAbsentClientDoesNotSaveUpService) {
   for (JobId id = 1; id <= 40; ++id) {
     Admit(Job(id, "steady", 10));
   }
@@ -64,8 +64,9 @@ TEST_F(SchedulerTest, AClientThatWasAwayDoesNotSaveUp) {
   EXPECT_LE(order[0] > 100 ? order[1] : order[0], 100) << "they alternate from the start";
 }
 
-// Clients that share each other's forwards lead one that cannot by two batches at most.
-TEST_F(SchedulerTest, SharingDoesNotStarveWhatRunsAlone) {
+// Clients that share forwards with each other lead a client that cannot share by at most two
+// batches.
+TEST_F(SchedulerTest, SharingDoesNotStarveJobsThatRunAlone) {
   std::mt19937 random(7);
   std::map<std::string, int64_t> served;
   JobId next = 1;
@@ -95,8 +96,8 @@ TEST_F(SchedulerTest, SharingDoesNotStarveWhatRunsAlone) {
   }
 }
 
-// A client whose large jobs ride in every forward of a small one's.
-TEST_F(SchedulerTest, ARiderDoesNotRunAway) {
+// The large jobs of one client join every forward of a client with small jobs.
+TEST_F(SchedulerTest, AClientThatJoinsEveryForwardDoesNotRunAhead) {
   std::map<std::string, int64_t> served;
   JobId next = 1;
   const auto refill = [&](const std::string& client, int64_t tokens, const std::string& key) {
@@ -125,7 +126,7 @@ TEST_F(SchedulerTest, ARiderDoesNotRunAway) {
   }
 }
 
-TEST_F(SchedulerTest, WhoComesWhileAPartRunsDoesNotWaitForTheNextOne) {
+TEST_F(SchedulerTest, AJobThatArrivesDuringAPartDoesNotWaitForTheNextPart) {
   Admit(Job(1, "large", 400));
   for (int part = 0; part < 2; ++part) {
     const ScheduledBatch running = *scheduler().Take(now_);
@@ -139,7 +140,7 @@ TEST_F(SchedulerTest, WhoComesWhileAPartRunsDoesNotWaitForTheNextOne) {
     scheduler().Return(planned);
     const ScheduledBatch small = *scheduler().Take(now_);
     ASSERT_THAT(small.jobs, ElementsAre(first));
-    // The part has stepped back once already.
+    // The part has let others go first once already.
     Admit(Job(first + 1, "second" + std::to_string(part), 5));
     scheduler().Launch(small);
     const ScheduledBatch next = *scheduler().Take(now_);
@@ -155,7 +156,7 @@ TEST_F(SchedulerTest, SmallJobsRunBetweenThePartsOfALargeOne) {
   scheduler().Continue(1, 200);
   scheduler().Launch(part);
   Admit(Job(2, "a", 5));  // of the same client
-  Admit(Job(3, "b", 5));  // and of another
+  Admit(Job(3, "b", 5));  // of another client
   EXPECT_THAT(Take(), ElementsAre(3)) << "the other client has had nothing";
   EXPECT_THAT(Take(), ElementsAre(2)) << "though it came after the next part";
   Admit(Job(4, "a", 5));
@@ -227,7 +228,7 @@ TEST_F(SchedulerTest, APlannedBatchGrows) {
   EXPECT_THAT(Take(), ElementsAre(1, 2));
 }
 
-TEST_F(SchedulerTest, OnlyJobsOfOneKeyRunTogether) {
+TEST_F(SchedulerTest, OnlyJobsWithTheSameKeyRunTogether) {
   Admit(Job(1, "a", 10, "k"));
   Admit(Job(2, "b", 10));
   Admit(Job(3, "c", 10, "k"));
@@ -317,7 +318,8 @@ TEST_F(SchedulerTest, AForwardThatComputesMoreThanEstimatedIsCharged) {
   Admit(Job(4, "b", 10));
   const ScheduledBatch batch = *scheduler().Take(now_);
   ASSERT_THAT(batch.jobs, ElementsAre(1));
-  scheduler().AdjustTokens(batch, 5);  // no refund: nobody is served more for a poor estimate
+  // no refund: a poor estimate must not give a client more service
+  scheduler().AdjustTokens(batch, 5);
   scheduler().AdjustTokens(batch, 25);
   EXPECT_EQ(batch.tokens, 10) << "forecasts stay in the unit of estimates";
   scheduler().Launch(batch);
@@ -359,8 +361,8 @@ TEST_F(SchedulerTest, AJobInSmallPartsIsChargedAndCountedByItsTokens) {
   EXPECT_THAT(Take(), IsEmpty());
 }
 
-// Each client has 8 forwards of 10, one as the parts of one job.
-TEST_F(SchedulerTest, SmallPartsTakeTurnsWithJobsOfTheirSize) {
+// Each client has 8 forwards of 10 tokens; one client has them as the parts of one job.
+TEST_F(SchedulerTest, SmallPartsAlternateWithJobsOfTheirSize) {
   Admit(Job(1, "parts", 80));
   for (JobId id = 2; id <= 9; ++id) {
     Admit(Job(id, "whole", 10));
@@ -386,7 +388,7 @@ TEST_F(SchedulerTest, SmallPartsTakeTurnsWithJobsOfTheirSize) {
   EXPECT_EQ(whole, 8);
 }
 
-TEST_F(SchedulerTest, APartThatIsCalledOffIsRefundedAndCountsAsBefore) {
+TEST_F(SchedulerTest, AReturnedPartIsRefundedAndCountsAsBefore) {
   Admit(Job(1, "a", 80, "key"));
   ScheduledBatch batch = *scheduler().Take(now_);
   scheduler().AdjustToPart(&batch, 10);
@@ -400,8 +402,8 @@ TEST_F(SchedulerTest, APartThatIsCalledOffIsRefundedAndCountsAsBefore) {
   scheduler().Launch(again);
 }
 
-// It shares forwards by its estimate, and turns out to need several.
-TEST_F(SchedulerTest, AJobThatTurnsOutToRunInPartsYieldsAndSharesNoMore) {
+// The estimate lets the job share forwards, but it needs several.
+TEST_F(SchedulerTest, AJobThatNeedsPartsYieldsAndNoLongerShares) {
   Admit(Job(1, "a", 80, "key"));
   ScheduledBatch batch = *scheduler().Take(now_);
   scheduler().AdjustToPart(&batch, 20);
@@ -436,7 +438,7 @@ TEST_F(SchedulerTest, PatienceBeyondTheClockNeverEnds) {
   EXPECT_THAT(RunAll(), ElementsAre(2, 3, 4, 1));
 }
 
-TEST_F(SchedulerTest, WhatNobodyWaitsForIsNotTaken) {
+TEST_F(SchedulerTest, JobsThatNobodyWaitsForAreNotTaken) {
   JobRequest job = Job(1, "a", 10);
   job.deadline = now_ + microseconds(10);
   Admit(job);

@@ -92,7 +92,8 @@ absl::Status ServedModel::Replace(std::shared_ptr<ModelRunner> next,
     return absl::FailedPreconditionError(absl::StrCat(
         "version ", info->version, " cannot follow version ", served.version, ", which is served"));
   }
-  // The caller's pointer takes the old weights away, so that the lock is not held while they go.
+  // The old weights leave with the caller's pointer, so that the lock is not held while they are
+  // freed.
   runner_.swap(next);
   forward_limit_.Reset();
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// The place of one model in an engine: which weights serve it now. Versions only go up.
+// The weights that serve a model in an engine, and their replacement. Versions only increase.
 #ifndef CORE_ENGINE_SERVED_MODEL_H_
 #define CORE_ENGINE_SERVED_MODEL_H_
 
@@ -15,12 +15,12 @@
 
 namespace canopy {
 
-// OK where weights of `next` may take the place of `served`: every request that the one takes, the
-// other takes too, and costs the same. FAILED_PRECONDITION naming the first property that differs,
+// Returns OK if the weights of `next` may replace those of `served`: both accept the same requests
+// at the same cost. Otherwise returns FAILED_PRECONDITION that names the first different property,
 // with both values.
 absl::Status CheckReplaces(const ModelInfo& next, const ModelInfo& served);
 
-// Thread-safe. Weights that were replaced are freed with their last user.
+// Thread-safe. Replaced weights are freed with their last user.
 class ServedModel {
  public:
   explicit ServedModel(std::shared_ptr<ModelRunner> runner);
@@ -30,11 +30,11 @@ class ServedModel {
   const std::string& name() const { return name_; }
   std::shared_ptr<ModelRunner> runner() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<const ModelInfo> info() const { return runner()->info(); }
-  // What forwards of the weights that serve were found to fit on the device.
+  // Returns the largest forward that is known to fit the device with the weights that serve.
   ForwardLimit& forward_limit() const { return forward_limit_; }
 
-  // From now on `next` serves. Errors as of CheckReplaces, and FAILED_PRECONDITION unless its
-  // version follows the one that serves and its fingerprint is `expected_fingerprint` ('' = any).
+  // Makes `next` serve. Returns the errors of CheckReplaces, and FAILED_PRECONDITION unless its
+  // version is the next one and its fingerprint is `expected_fingerprint` ('' = any).
   absl::Status Replace(std::shared_ptr<ModelRunner> next, absl::string_view expected_fingerprint)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -45,7 +45,7 @@ class ServedModel {
   mutable ForwardLimit forward_limit_;                           // thread-safe by itself
 };
 
-// FAILED_PRECONDITION naming both unless `expected` is empty or `fingerprint`.
+// Returns FAILED_PRECONDITION that names both unless `expected` is empty or equals `fingerprint`.
 absl::Status CheckFingerprint(absl::string_view fingerprint, absl::string_view expected);
 
 }  // namespace canopy

@@ -25,7 +25,7 @@ std::shared_ptr<ModelRunner> Runner(const std::function<void(ModelInfo&)>& chang
   return std::make_shared<FakeRunner>(info);
 }
 
-TEST(ServedModelTest, WhatFollowsServesAndWhatWasIsFreed) {
+TEST(ServedModelTest, ReplacementsServeAndReplacedWeightsAreFreed) {
   auto first = std::make_shared<FakeRunner>();
   const std::weak_ptr<ModelRunner> watched = first;
   ServedModel model(std::move(first));
@@ -40,7 +40,7 @@ TEST(ServedModelTest, WhatFollowsServesAndWhatWasIsFreed) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(ServedModelTest, WhatDiffersIsNamedAndTheOldStays) {
+TEST(ServedModelTest, ADifferentPropertyIsNamedAndTheOldWeightsStay) {
   const std::pair<std::function<void(ModelInfo&)>, std::string> cases[] = {
       {[](ModelInfo& info) { info.architecture = "Other"; },
        "architecture Other, and FakeForSequenceClassification is served"},

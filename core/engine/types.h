@@ -1,4 +1,4 @@
-// What goes into the engine and what comes out, without LibTorch, gRPC or protobuf.
+// The inputs and results of the engine, without LibTorch, gRPC or protobuf.
 #ifndef CORE_ENGINE_TYPES_H_
 #define CORE_ENGINE_TYPES_H_
 
@@ -16,63 +16,65 @@
 
 namespace canopy {
 
-// Forwards that a device has recorded to replay them, and the device memory that they hold.
+// The forwards that a device has recorded for replay, and the device memory that they hold.
 struct GraphUse {
   int64_t count = 0;
   int64_t bytes = 0;
 };
 
-// Memory of a device; all 0 on a CPU.
+// The memory of a device. All fields are 0 on a CPU.
 struct DeviceMemory {
-  int64_t allocated_bytes = 0;  // in tensors
-  int64_t reserved_bytes = 0;   // held by this process's allocator
-  int64_t total_bytes = 0;      // of the device
+  int64_t allocated_bytes = 0;  // allocated by tensors
+  int64_t reserved_bytes = 0;   // held by the allocator of this process
+  int64_t total_bytes = 0;      // the size of the device's memory
 };
 
-// What computes a model's scores.
+// The head that computes a model's scores.
 enum class ScoreHead {
   kReward,    // a linear map of the endpoint vector
-  kDecision,  // a head over all candidates of a question; its scores come from ModelRunner::Decide
-  kReranker,  // the share of one of two vocabulary logits at the endpoint
+  kDecision,  // a head over all candidates of a question: ModelRunner::Decide computes its scores
+  kReranker,  // the softmax of two vocabulary logits at the endpoint
 };
 
-// A model that is loaded. Immutable.
+// A loaded model. Immutable.
 struct ModelInfo {
   std::string name;
   int64_t version = 1;
   std::string fingerprint;   // 16 hex digits
-  std::string architecture;  // as in config.json
+  std::string architecture;  // `architectures` of config.json
   int64_t parameters = 0;
   int64_t hidden_size = 0;
   int64_t vocab_size = 0;
   int64_t max_path_tokens = 0;  // the smaller of the model's positions and the token budget
-  int64_t num_labels = 0;       // scores of a candidate; 0 = no scoring head
-  ScoreHead score_head = ScoreHead::kReward;  // where num_labels is not 0
+  int64_t num_labels = 0;       // the number of scores per candidate; 0 = no scoring head
+  ScoreHead score_head = ScoreHead::kReward;  // meaningful if num_labels > 0
   KindTemperatures temperatures;
-  bool has_lm_head = false;     // gives log-probs
-  std::string lm_head_reason;   // why a language model has none
-  bool has_value_head = false;  // a reward head of one label, which may stand at every token
+  bool has_lm_head = false;     // computes log-probs
+  std::string lm_head_reason;   // if a language model has no head, the reason
+  bool has_value_head = false;  // a reward head with one label, which can score every token
   std::string dtype;            // "float32", "bfloat16" or "float16"
   std::string device;           // "cpu" or "cuda:N"
   bool tree_supported = true;
-  std::string support_reason;    // why not
-  bool fused_supported = false;  // whether Backend::kFused runs on this model and device
-  std::string fused_reason;      // why not
+  std::string support_reason;    // empty if tree_supported
+  bool fused_supported = false;  // Backend::kFused runs on this model and device
+  std::string fused_reason;      // empty if fused_supported
   BackendSupport backend_support() const { return {tree_supported, fused_supported}; }
-  Policy default_policy = Policy::kReference;  // of requests that leave it open
-  std::string policy_reason;                   // why it is that
-  // What the layers take, for forecasts; 0 = not known.
+  Policy default_policy = Policy::kReference;  // for requests that name no policy
+  std::string policy_reason;                   // the reason for default_policy
+  // Sizes of the layers, for forecasts. 0 = unknown.
   int64_t num_layers = 0;
-  int64_t layer_weights = 0;   // that one token meets in one layer, experts not chosen left out
+  // the weights that one token uses in one layer, without unused experts
+  int64_t layer_weights = 0;
   int64_t attention_size = 0;  // query heads x head size
-  // What backends cost; null = not measured, so that Policy::kMeasured is refused.
+  // The measured costs of the backends. Null = not measured, and Policy::kMeasured is refused.
   std::shared_ptr<const RouteCosts> route_costs;
-  std::string vocabulary_hash;  // of tokenizer.json; empty without one
-  // How the folder's own library makes one vector of a text: "last", "mean", ...; empty if the
-  // folder does not say. Vectors here are those of the last token whatever it is.
+  std::string vocabulary_hash;  // the hash of tokenizer.json; empty without that file
+  // The pooling of the folder's own library: "last", "mean", ...; empty if the folder names none.
+  // Canopy always returns the vector of the last token.
   std::string pooling;
-  bool folder_normalizes = false;  // the folder's own vectors have L2 norm 1
-  // A classifier's padding token, at which a path that ends in it is scored here.
+  bool folder_normalizes = false;  // the folder's own library returns vectors of L2 norm 1
+  // The padding token of a classifier. Canopy scores a path that ends in this token at the token
+  // itself.
   std::optional<int32_t> pad_token;
 };
 
@@ -92,7 +94,7 @@ inline bool HasHead(const ModelInfo& model, OutputHead head) {
   return false;
 }
 
-// Returns the bytes of what one entry of an output takes as the engine hands it out.
+// Returns the bytes that one entry of an output takes in a ScoreResult.
 inline int64_t EntryBytes(const ModelInfo& model, const OutputSelection& selection, Output output) {
   if (SpecOf(output).unit != OutputUnit::kCandidate) {
     return ListBytes(selection, output);
@@ -103,7 +105,7 @@ inline int64_t EntryBytes(const ModelInfo& model, const OutputSelection& selecti
              : numbers * model.num_labels * static_cast<int64_t>(sizeof(float));
 }
 
-// What the caller says about routing; unset = as the engine is configured.
+// The routing that a request asks for. Unset fields take the engine's defaults.
 struct RouteRequest {
   Backend backend = Backend::kAuto;
   Packing packing = Packing::kAuto;
@@ -111,19 +113,20 @@ struct RouteRequest {
   std::optional<int64_t> max_mask_bytes;
 };
 
-// Which requests go first. Low ones run when no normal one waits, or once their patience is at an
-// end.
+// The priority of a request. A low request runs if no normal one waits, or after
+// Options::low_priority_patience.
 enum class Priority { kNormal, kLow };
 
-// Names one job as long as it is not answered.
+// Identifies a job until it is answered.
 using JobId = uint64_t;
 
-// One request. The batch must be valid (ValidatePathBatch) with all tokens inside the vocabulary.
+// One request. Precondition: the batch is valid (ValidatePathBatch) and all tokens are in the
+// vocabulary.
 struct ScoreJob {
-  JobId id = 0;        // from Engine::NewJobId, for Engine::Cancel; 0 = cannot be cancelled
-  std::string model;   // empty = the first
-  std::string client;  // whom it comes from: batches are fair between clients
-  std::string tenant;  // prefixes are shared within one
+  JobId id = 0;        // from Engine::NewJobId, for Engine::Cancel; 0 = the job cannot be cancelled
+  std::string model;   // empty = the first model
+  std::string client;  // the sender; device time is shared fairly between clients
+  std::string tenant;  // only jobs of one tenant share prefixes, unless share_across_tenants
   Priority priority = Priority::kNormal;
   std::shared_ptr<const PathBatch> batch;
   OutputSelection outputs;
@@ -132,29 +135,32 @@ struct ScoreJob {
 };
 
 struct StageTimes {
-  double queue_ms = 0;   // waiting: neither planned nor on the device
-  double plan_ms = 0;    // trie, layout, route and index arrays
-  double device_ms = 0;  // model, heads and copies
+  double queue_ms = 0;   // waiting time: the job is neither planned nor on the device
+  double plan_ms = 0;    // time to build the trie, layout, route and index arrays
+  double device_ms = 0;  // time of the model, the heads and the copies
 };
 
 struct ScoreResult {
   std::shared_ptr<const ModelInfo> model;
-  // Paths in request order. An output that a path lacks has NaN in all its places, and -1 for ids.
-  std::vector<float> scores;    // [paths, num_labels]; empty when not asked for
-  std::string vectors;          // [paths, hidden_size] in the type asked for; empty likewise
-  TokenOutputs tokens;          // entries are empty unless distributions() were asked for
-  ValueOutputs values;          // likewise for values
-  std::vector<uint8_t> finite;  // [paths]; 0 = its last hidden state is not: it lacks everything
+  // Paths are in request order. An output that a path lacks is filled with NaN, or with -1 for ids.
+  std::vector<float> scores;  // [paths, num_labels]; empty if not requested
+  std::string vectors;        // [paths, hidden_size] in the requested type; empty if not requested
+  TokenOutputs tokens;        // entries are empty unless distributions() was requested
+  ValueOutputs values;        // entries are empty unless values were requested
+  // [paths]; 0 = the last hidden state is not finite, and the path lacks every output
+  std::vector<uint8_t> finite;
   std::vector<OutputSet> unscored;  // [paths]; the outputs that each path lacks
-  // [paths]; as PartOutput has it. While the engine collects them, then empty.
+  // [paths]; as in PartOutput. Filled while the engine collects results, then cleared.
   std::vector<uint8_t> inner_finite;
-  std::vector<float> endpoints;  // [paths, hidden_size] while the engine collects them, then empty
+  // [paths, hidden_size]; filled while the engine collects results, then cleared
+  std::vector<float> endpoints;
   PlanCounts counts;
   Route route;
-  // Slots that the device ran for it, padding and reruns included; of a shared forward its share.
+  // The slots that the device computed for the job, with padding and reruns. For a shared forward,
+  // the job's share.
   int64_t computed_tokens = 0;
-  int32_t parts = 0;           // forwards
-  int32_t batch_requests = 1;  // that shared one
+  int32_t parts = 0;           // the number of forwards
+  int32_t batch_requests = 1;  // the number of requests that shared a forward
   StageTimes times;
 };
 

@@ -70,7 +70,7 @@ double WaitingWork::MinSeconds(int64_t tokens, const DrainRates& rates) const {
   if (tokens == 0) {
     return 0;
   }
-  std::array<std::pair<double, int64_t>, kNumSizeClasses> costs;  // seconds a token, tokens
+  std::array<std::pair<double, int64_t>, kNumSizeClasses> costs;  // seconds per token, and tokens
   auto* end = costs.begin();
   for (uint64_t left = occupied_; left != 0; left &= left - 1) {
     const int size_class = absl::countr_zero(left);

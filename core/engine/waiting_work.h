@@ -1,7 +1,7 @@
-// The work that waits for the device, by the size of the forwards that it will run in.
+// The work that waits for the device, by the size of the forwards in which it will run.
 //
-// A job that runs alone makes forwards of its own size. Jobs of one share key run together: how
-// large their forwards are depends on how much waits under the key.
+// A job that runs alone has forwards of its own size. Jobs with the same share key run together, so
+// the size of their forwards depends on how much work waits under the key.
 #ifndef CORE_ENGINE_WAITING_WORK_H_
 #define CORE_ENGINE_WAITING_WORK_H_
 
@@ -14,38 +14,40 @@
 
 namespace canopy {
 
-// What one job has waiting.
+// The waiting work of one job.
 struct Work {
-  bool shares = false;         // whether it runs together with jobs of its share key
-  int64_t tokens = 0;          // in all its forwards that were not taken; >= 1
-  int64_t forward_tokens = 0;  // in its next forward, where it runs alone; >= 1
+  bool shares = false;         // the job runs together with jobs of the same share key
+  int64_t tokens = 0;          // the tokens of all its forwards that were not taken; >= 1
+  int64_t forward_tokens = 0;  // the tokens of its next forward if it runs alone; >= 1
   int64_t device_bytes = 0;
-  int64_t forecast_nanos = 0;  // the least time by costs that were measured before; 0 = none were
+  // the lower bound of its time by measured costs; 0 = no costs are known
+  int64_t forecast_nanos = 0;
 };
 
 // Thread-compatible.
 class WaitingWork {
  public:
-  // The limits of a batch.
+  // The arguments are the limits of a batch.
   WaitingWork(int64_t max_batch_tokens, int64_t max_batch_bytes)
       : max_batch_tokens_(max_batch_tokens), max_batch_bytes_(max_batch_bytes) {}
 
-  // `share_key` is read only where the work shares.
+  // `share_key` is used only if work.shares.
   void Add(const std::string& share_key, const Work& work) { Change(share_key, work, 1); }
-  // Undoes Add: `work` must be what was added.
+  // Undoes Add; `work` must be the value that was added.
   void Remove(const std::string& share_key, const Work& work) { Change(share_key, work, -1); }
 
   int64_t tokens() const { return tokens_; }
 
-  // The size under which a batch of this share key is recorded and looked up: what waits under the
-  // key, up to the limits of a batch. The batch itself may be smaller, since a client's jobs keep
-  // their order and some batches are cut; how much smaller shows in what such batches take.
+  // Returns the size under which a batch of this share key is recorded and looked up: the work that
+  // waits under the key, up to the limits of a batch. The batch may be smaller, because the jobs of
+  // a client keep their order and some batches are truncated. The recorded times reflect how much
+  // smaller such batches are.
   int64_t BatchSize(const std::string& share_key) const;
 
-  // The seconds that the device takes at least for any `tokens` of what waits. Work of sizes
-  // without a rate or a forecast counts as free. O(size classes).
+  // Returns the lower bound of the seconds that the device takes for any `tokens` of the waiting
+  // work. Work of a size without a rate or a forecast counts as free. O(size classes).
   double MinSeconds(int64_t tokens, const DrainRates& rates) const;
-  // The same for a job that would join what waits.
+  // Returns the same bound for a job that would join the waiting work.
   double MinSecondsOf(const std::string& share_key, const Work& work,
                       const DrainRates& rates) const;
 
@@ -66,8 +68,8 @@ class WaitingWork {
   const int64_t max_batch_bytes_;
   int64_t tokens_ = 0;
   std::array<Sum, kNumSizeClasses> by_class_;
-  uint64_t occupied_ = 0;                         // a bit for each class with work
-  absl::flat_hash_map<std::string, Sum> by_key_;  // of keys under which something waits
+  uint64_t occupied_ = 0;                         // one bit for each class with work
+  absl::flat_hash_map<std::string, Sum> by_key_;  // the keys under which work waits
 };
 
 }  // namespace canopy

@@ -1,5 +1,4 @@
-// Weights that change while jobs wait and run: each job is answered wholly by one version, and none
-// is lost.
+// Weights change while jobs wait and run. One version answers each job, and no job is lost.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -23,7 +22,7 @@ using testing::FakeRunner;
 using testing::FakeScore;
 
 constexpr int64_t kMaxBatchTokens = 64;
-constexpr int32_t kPrefixToken = 7;  // of every path
+constexpr int32_t kPrefixToken = 7;  // the first token of every path
 
 // One submitted job.
 struct Call : testing::Answer {
@@ -57,7 +56,7 @@ class WeightSwapTest : public ::testing::Test {
     return watched;
   }
 
-  // `num_paths` of 9 tokens: 7 fit a forward.
+  // Returns a job with `num_paths` paths of 9 tokens, of which 7 fit a forward.
   static ScoreJob Job(Backend backend, int num_paths, uint32_t seed, const std::string& client) {
     std::minstd_rand random(seed);
     auto batch = std::make_shared<PathBatch>();
@@ -84,7 +83,8 @@ class WeightSwapTest : public ::testing::Test {
     return call;
   }
 
-  // The version that answered, having checked that it did so wholly; 0 = there is no right answer.
+  // Returns the version that answered, after checking that it answered everything; 0 = the answer
+  // is wrong.
   static int64_t Await(Call* call) {
     if (!call->Await().ok()) {
       ADD_FAILURE() << call->result.status();
@@ -124,7 +124,7 @@ TEST_F(WeightSwapTest, AJobInPartsKeepsTheWeightsThatBeganIt) {
   EXPECT_TRUE(second.expired());
 }
 
-TEST_F(WeightSwapTest, WhatWaitsTakesTheNewWeights) {
+TEST_F(WeightSwapTest, WaitingJobsUseTheNewWeights) {
   controls_->gate.Close();
   const auto running = Submit(Job(Backend::kPath, 3, 1, "a"));
   controls_->gate.AwaitWaiter();
@@ -143,7 +143,7 @@ TEST_F(WeightSwapTest, AJobThatRunsAgainKeepsItsWeights) {
   controls_->gate.Close();
   const auto call = Submit(Job(Backend::kDense, 3, 1, "a"));
   controls_->gate.AwaitWaiter();
-  controls_->LimitSlots(12);  // the forest has no room: it runs again in parts
+  controls_->LimitSlots(12);  // the forest does not fit and runs again in parts
   Replace(2);
   controls_->gate.Open();
   EXPECT_EQ(Await(call.get()), 1);
@@ -161,8 +161,8 @@ TEST_F(WeightSwapTest, OthersThanTheLoadedModelsAreRefused) {
   EXPECT_EQ(engine_->FindModel("fake")->version, 1);
 }
 
-// Jobs that share forwards, jobs alone and jobs in parts, from threads that each send one after the
-// other, while versions follow each other as fast as they can.
+// Threads each send jobs one after the other, which share forwards, run alone or run in parts,
+// while versions change as fast as possible.
 TEST_F(WeightSwapTest, UnderLoadEveryAnswerIsOfOneVersionAndNoneIsLost) {
   constexpr int kThreads = 4;
   constexpr int kJobsAThread = 150;

@@ -8,8 +8,8 @@
 namespace canopy {
 namespace {
 
-// Of one layer in one forward, whatever its tokens; of arithmetic. About half as fast as what
-// was measured, so that a slower machine keeps to the limit too.
+// The speed of a device: the time of one layer in one forward, whatever its tokens, and the
+// arithmetic. About half of the measured speed, so that a slower machine also keeps to the limit.
 struct Speed {
   double layer_seconds;
   double flops_per_second;
@@ -17,7 +17,7 @@ struct Speed {
 
 constexpr Speed kCpuFloat32 = {5e-4, 2.5e10};
 constexpr Speed kCpuHalf = {1e-3, 5e9};
-// Without the fused backend; each new shape may load kernels.
+// The fused backend is not included. Each new shape may load kernels.
 constexpr Speed kCuda = {5e-3, 2e12};
 
 Speed SpeedOf(const ModelInfo& model) {
@@ -38,8 +38,8 @@ double ForecastMeasureSeconds(const ModelInfo& model) {
   double seconds = 0;
   for (const Backend backend : RunnableBackends(model.backend_support())) {
     const MeasureWork work = MinMeasureWork(backend);
-    // Each weight multiplies and adds once a token; queries meet keys, and shares meet values, once
-    // a pair.
+    // Each weight takes part in a multiplication and an addition per token. Each attention pair
+    // multiplies queries with keys, and probabilities with values.
     const double flops =
         layers *
         (2.0 * static_cast<double>(model.layer_weights) * static_cast<double>(work.tokens) +

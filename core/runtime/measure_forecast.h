@@ -1,6 +1,6 @@
-// How long it would take at the start to measure what backends cost, told from the model's size
-// alone: the same model on the same kind of device has the same policy at every start, however busy
-// the machine is.
+// Forecasts how long it would take at the start to measure the costs of the backends, from the size
+// of the model alone. The same model on the same kind of device therefore has the same policy at
+// every start, however busy the machine is.
 #ifndef CORE_RUNTIME_MEASURE_FORECAST_H_
 #define CORE_RUNTIME_MEASURE_FORECAST_H_
 
@@ -8,12 +8,12 @@
 
 namespace canopy {
 
-// --policy=auto measures up to this.
+// The longest forecast with which --policy=auto measures.
 inline constexpr double kMaxMeasureSeconds = 2;
 
-// What the least that MeasureRouteCosts does takes: kMinShapes request shapes, each with all of
-// its runs, on every backend that may run. Infinite for a model without a size.
-// docs/adr/0006-measured-routing.md has the measurements behind the constants.
+// Returns the time of the least work that MeasureRouteCosts does: kMinShapes request shapes, each
+// with all of its runs, on every backend that may run. Infinite for a model of unknown size.
+// docs/adr/0006-measured-routing.md contains the measurements behind the constants.
 double ForecastMeasureSeconds(const ModelInfo& model);
 
 }  // namespace canopy

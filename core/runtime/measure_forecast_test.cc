@@ -9,7 +9,8 @@
 namespace canopy {
 namespace {
 
-// Layers as Qwen3 has them, with `columns` = query heads x head size = 2 x key heads x head size.
+// Returns a model with the layers of Qwen3. `columns` = query heads x head size = 2 x key heads x
+// head size.
 ModelInfo Model(int64_t layers, int64_t hidden, int64_t columns, int64_t intermediate) {
   ModelInfo info = testing::FakeModelInfo();
   info.num_layers = layers;

@@ -20,14 +20,15 @@ bool HasAllBackends(const RouteCosts& costs, const ModelInfo& model) {
                      [&](Backend backend) { return costs.backends.count(backend) > 0; });
 }
 
-// The file is a cache: without it a server measures again, and serves as well.
+// Logs a problem with the file. The file is a cache: without it the server measures again, and
+// serves as well.
 void WarnOfFile(absl::string_view event, const ModelRoutesOptions& options,
                 const absl::Status& status) {
   LogWarning(event, {{"file", options.costs_file}, {"error", std::string(status.message())}});
 }
 
-// Null where the file has none that fit, or cannot be used. INVALID_ARGUMENT if it holds something
-// else: the flag names the wrong file.
+// Returns the saved costs; null if the file has none that fit, or cannot be used. Returns
+// INVALID_ARGUMENT if the file contains something else, because the flag then names the wrong file.
 absl::StatusOr<std::shared_ptr<const RouteCosts>> SavedCosts(const ModelRoutesOptions& options,
                                                              const ModelInfo& model) {
   if (options.costs_file.empty()) {
@@ -46,7 +47,8 @@ absl::StatusOr<std::shared_ptr<const RouteCosts>> SavedCosts(const ModelRoutesOp
   return std::make_shared<const RouteCosts>(*std::move(saved));
 }
 
-// Sets the policy and why. Depends on the model, the device and the options, never on the clock.
+// Sets the policy and its reason, which depend on the model, the device and the options, but never
+// on the clock.
 void ChoosePolicy(const ModelRoutesOptions& options, const ModelInfo& model, ModelRoutes& routes) {
   const auto choose = [&routes](Policy policy, std::string reason) {
     routes.default_policy = policy;
@@ -71,7 +73,8 @@ void ChoosePolicy(const ModelRoutesOptions& options, const ModelInfo& model, Mod
   }
 }
 
-// With a policy that was left open, a start without fused takes no longer than was promised.
+// If the policy is automatic and the fused backend does not run, the measurement takes no longer
+// than forecast.
 RouteMeasureOptions MeasureOptions(const ModelRoutesOptions& options, const ModelInfo& model) {
   RouteMeasureOptions measure = options.measure;
   if (!options.policy.has_value() && !model.fused_supported) {

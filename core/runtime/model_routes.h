@@ -1,4 +1,4 @@
-// How AUTO is to be routed on a model that has just been loaded: by which policy, by which costs.
+// Chooses the policy and the costs by which AUTO is routed on a newly loaded model.
 #ifndef CORE_RUNTIME_MODEL_ROUTES_H_
 #define CORE_RUNTIME_MODEL_ROUTES_H_
 
@@ -17,27 +17,26 @@
 namespace canopy {
 
 struct ModelRoutesOptions {
-  // Of requests that leave it open; unset = measured where fused runs, where the file has costs, or
-  // where measuring is forecast to take at most kMaxMeasureSeconds; else reference.
+  // The policy for requests that name none. Unset = measured if the fused backend runs, if the file
+  // has costs, or if measuring is forecast to take at most kMaxMeasureSeconds; else reference.
   std::optional<Policy> policy;
-  std::string costs_file;  // of route_costs_file.h; empty = none
+  std::string costs_file;  // the path for route_costs_file.h; empty = none
   RouteCostsKey key;
   RouteMeasureOptions measure;
 };
 
 struct ModelRoutes {
   Policy default_policy = Policy::kReference;
-  std::string policy_reason;                // why
+  std::string policy_reason;                // the reason for the policy
   std::shared_ptr<const RouteCosts> costs;  // null = not measured
 };
 
-// Takes the costs from the file when it has them for every backend that may run. Otherwise the
-// reference policy goes without, and the measured one has them measured and written there. Where
-// nothing is measured, all backends are warmed up. A policy that was left open because measuring is
-// short gets as much time for all backends as it was forecast to take at most. A file that cannot
-// be read or written is a warning in the log; one that holds something else is INVALID_ARGUMENT.
-// Other errors as of its
-// parts.
+// Takes the costs from the file if it has them for every backend that may run. Otherwise the
+// reference policy has no costs, and the measured policy measures them and writes them to the file.
+// If nothing is measured, all backends are warmed up. If the policy is automatic because measuring
+// is short, measuring all backends takes at most the forecast limit. A file that cannot be read or
+// written causes a warning in the log. Returns INVALID_ARGUMENT if the file contains something
+// else, and the errors of its parts.
 absl::StatusOr<ModelRoutes> SetUpModelRoutes(ModelRunner& runner,
                                              const ModelRoutesOptions& options);
 

@@ -40,7 +40,7 @@ class ModelRoutesTest : public ::testing::Test {
   std::shared_ptr<FakeControls> controls_ = std::make_shared<FakeControls>();
   ModelRoutesOptions options_;
   double now_ms_ = 0;
-  int64_t num_layers_ = 0;  // not known
+  int64_t num_layers_ = 0;  // unknown
 };
 
 TEST_F(ModelRoutesTest, AModelWithoutASizeIsNotMeasuredButWarmedUp) {
@@ -58,7 +58,7 @@ TEST_F(ModelRoutesTest, AnOpenPolicyMeasuresWhatIsForecastToBeShort) {
   EXPECT_EQ(routes->default_policy, Policy::kMeasured);
   EXPECT_EQ(routes->costs->backends.size(), 3U);
   EXPECT_EQ(routes->policy_reason, "measuring is forecast to take 1.8 s, at most 2 s");
-  // However slow the clock says that it is.
+  // The result does not depend on how slow the clock says the machine is.
   options_.measure.now_ms = [this] { return now_ms_ += 1e6; };
   EXPECT_EQ(SetUpRoutes()->default_policy, Policy::kMeasured);
   num_layers_ = 80;
@@ -99,7 +99,7 @@ TEST_F(ModelRoutesTest, MeasuresWhereFusedRunsOrWhenAsked) {
   EXPECT_EQ(SetUpRoutes(/*fused_supported=*/true)->costs, nullptr);
 }
 
-TEST_F(ModelRoutesTest, TheFileSparesTheSecondMeasurement) {
+TEST_F(ModelRoutesTest, TheFileAvoidsTheSecondMeasurement) {
   options_.policy = Policy::kMeasured;
   options_.costs_file = folder_.Join("costs.json");
   const auto first = SetUpRoutes();
@@ -110,17 +110,17 @@ TEST_F(ModelRoutesTest, TheFileSparesTheSecondMeasurement) {
   EXPECT_EQ(controls_->forwards() - measuring, 2 * 3);
   EXPECT_EQ(second->costs->backends.at(Backend::kDense).token_ms,
             first->costs->backends.at(Backend::kDense).token_ms);
-  // Then the reference policy has them too, for requests that ask for the other.
+  // The reference policy also has the costs then, for requests that ask for the measured one.
   options_.policy = Policy::kReference;
   EXPECT_NE(SetUpRoutes()->costs, nullptr);
-  // A backend that the file does not know: measured anew.
+  // The file does not contain this backend, so costs must be measured again.
   EXPECT_EQ(SetUpRoutes(/*fused_supported=*/true)->costs, nullptr);
   options_.policy = Policy::kMeasured;
   EXPECT_EQ(SetUpRoutes(/*fused_supported=*/true)->costs->backends.size(), 4U);
 }
 
-// What cannot be a cache, or cannot be kept, costs a measurement and not the start.
-TEST_F(ModelRoutesTest, AFileThatCannotBeUsedIsMeasuredWithout) {
+// A file that cannot be used costs a measurement, but does not stop the start.
+TEST_F(ModelRoutesTest, CostsAreMeasuredIfTheFileCannotBeUsed) {
   options_.policy = Policy::kMeasured;
   const std::string pipe = folder_.Join("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -138,7 +138,7 @@ TEST_F(ModelRoutesTest, AFileThatCannotBeUsedIsMeasuredWithout) {
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
   EXPECT_EQ(std::filesystem::file_size(huge), uint64_t{1} << 40);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-  // A reference server does not mind either.
+  // A server with the reference policy also starts.
   options_.policy = Policy::kReference;
   EXPECT_TRUE(SetUpRoutes().ok());
 }

@@ -17,11 +17,12 @@ namespace canopy {
 namespace {
 
 constexpr absl::string_view kCpu = "cpu";
-// More threads than this no longer make hashing faster than disks are.
+// More threads do not make hashing faster, because the disk limits it.
 constexpr unsigned kMaxLoadingThreads = 8;
 
-// The most host memory that a CPU model takes while it is loaded. Files that are released tensor by
-// tensor make room for the copies, so what comes on top of the larger of both is one tensor.
+// Returns the most host memory that a CPU model takes while it is loaded. Files that are released
+// tensor by tensor make room for the copies, so only one tensor is needed in addition to the larger
+// of the two.
 int64_t MostOnCpu(const WeightMemory& memory, int64_t element_bytes) {
   const int64_t loaded = SaturatingMultiply(memory.elements, element_bytes);
   if (!memory.is_released) {
@@ -48,7 +49,7 @@ absl::Status CheckRoom(const TorchRunnerOptions& options, absl::string_view devi
   return check(memory.host_bytes, kCpu, "host memory");
 }
 
-// Loading beside models that serve leaves them the other cores.
+// While other models serve, loading leaves most cores to them.
 int LoadingThreads(const TorchRunnerOptions& options) {
   return options.replacement.has_value()
              ? 1
@@ -56,7 +57,7 @@ int LoadingThreads(const TorchRunnerOptions& options) {
                    std::clamp(std::thread::hardware_concurrency(), 1U, kMaxLoadingThreads));
 }
 
-// Says once what the folder holds and what has no effect here, so that nobody wonders later.
+// Logs once which contents of the folder have no effect.
 void LogWhatIsIgnored(const TorchRunnerOptions& options, const HostModel& model) {
   if (!model.config.auto_map.empty()) {
     LogWarning("remote_code_ignored",

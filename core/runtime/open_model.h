@@ -1,4 +1,4 @@
-// Reads the model that the runner's options name, if there is room for it on the device.
+// Reads the model that the runner's options name, if the device has room for it.
 #ifndef CORE_RUNTIME_OPEN_MODEL_H_
 #define CORE_RUNTIME_OPEN_MODEL_H_
 
@@ -12,13 +12,14 @@
 
 namespace canopy {
 
-// Reads, or makes, and checks the weights that `options` name: that they fit the memory, before any
-// tensor is read; that they are those of the configuration; that they are finite. They are to go to
-// `device` ("cpu" or "cuda:N") with elements of `element_bytes`. Errors as of LoadTorchRunner.
+// Reads or generates the weights that `options` name, and checks them: that they fit the memory,
+// before any tensor is read; that they match the configuration; and that they are finite. They are
+// meant for `device` ("cpu" or "cuda:N") with elements of `element_bytes`. Returns the errors of
+// LoadTorchRunner.
 absl::StatusOr<HostModel> OpenHostModel(const TorchRunnerOptions& options, absl::string_view device,
                                         int64_t element_bytes);
 
-// An error once nobody wants the model any more.
+// Returns an error if the model is not needed any more.
 absl::Status CheckWanted(const TorchRunnerOptions& options);
 
 }  // namespace canopy

@@ -33,11 +33,11 @@ at::ScalarType ScalarTypeOf(VectorType type) {
   return at::kFloat;
 }
 
-// Device tensors that come to the host in one copy and are then taken in the order in which they
+// Device tensors that are copied to the host together, and then taken in the order in which they
 // were added.
 class Download {
  public:
-  // An undefined tensor is taken as nothing.
+  // An undefined tensor has no elements.
   void Add(const at::Tensor& tensor) {
     if (tensor.defined()) {
       parts_.push_back(tensor.contiguous().view(-1).view(at::kByte));
@@ -50,7 +50,7 @@ class Download {
     parts_.clear();
   }
 
-  // Container: std::vector of a number, or std::string.
+  // Container is a std::vector of numbers, or std::string.
   template <typename Container>
   void Take(Container* target) {
     const auto size = static_cast<size_t>(sizes_[next_++]);
@@ -67,7 +67,7 @@ class Download {
   size_t offset_ = 0;
 };
 
-// What `index` says of the elements, `width` values each.
+// Selects the elements at `index`, with `width` values each.
 template <typename T>
 std::vector<T> Expand(const std::vector<T>& elements, const std::vector<int32_t>& index,
                       size_t width) {
@@ -79,14 +79,14 @@ std::vector<T> Expand(const std::vector<T>& elements, const std::vector<int32_t>
   return expanded;
 }
 
-// Whether the answer can hold the values and their sum, which it gives as a float.
+// Returns whether the values and their sum, which the answer contains as a float, are finite.
 bool SumIsFinite(absl::Span<const float> values) {
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
   return std::abs(sum) <= std::numeric_limits<float>::max();
 }
 
-// Adds `output` to the set of each path that has entries in `list` and fails `test`. The list has
-// an equal number of values for each entry.
+// Adds `output` to the set of each path that has entries in `list` that fail `test`. The list has
+// the same number of values for each entry.
 template <typename T, typename Test>
 void MarkList(const TokenEntries& entries, const std::vector<T>& list, Output output,
               const Test& test, std::vector<OutputSet>* unscored) {
@@ -103,7 +103,8 @@ void MarkList(const TokenEntries& entries, const std::vector<T>& list, Output ou
   }
 }
 
-// The same for outputs of one row a path; `finite_rows` is empty when the output was not asked for.
+// The same for outputs with one row per path. `finite_rows` is empty if the output was not
+// requested.
 void MarkRows(const std::vector<uint8_t>& finite_rows, Output output,
               std::vector<OutputSet>* unscored) {
   for (size_t path = 0; path < finite_rows.size(); ++path) {
@@ -127,7 +128,7 @@ void MarkLists(PartOutput* output) {
 }
 
 // Clears `finite` for each path that reads a row of hidden states that is not finite. `index` maps
-// entries to `rows`, and these to rows of hidden states.
+// entries to `rows`, and `rows` maps to rows of hidden states.
 void ClearByRows(const TokenEntries& entries, const std::vector<int32_t>& index,
                  const std::vector<int32_t>& rows, const std::vector<uint8_t>& finite_rows,
                  std::vector<uint8_t>* finite) {
@@ -138,7 +139,7 @@ void ClearByRows(const TokenEntries& entries, const std::vector<int32_t>& index,
   }
 }
 
-// PartOutput::inner_finite.
+// Returns PartOutput::inner_finite.
 std::vector<uint8_t> InnerFinite(const PartHidden& part, const std::vector<uint8_t>& finite_rows) {
   if (std::find(finite_rows.begin(), finite_rows.end(), 0) == finite_rows.end()) {
     return {};
@@ -155,8 +156,8 @@ std::vector<uint8_t> InnerFinite(const PartHidden& part, const std::vector<uint8
   return finite;
 }
 
-// Takes the list of each output that was asked for, in the order of kLists. Every path that reads a
-// distribution or a token gets its results.
+// Takes the list of each requested output, in the order of kLists, and distributes it to every path
+// that reads the distribution or token.
 void TakeLists(const OutputRows& rows, const OutputSelection& outputs, Download* download,
                PartOutput* output) {
   const auto index_of = [&rows](ListSource source) -> const std::vector<int32_t>& {
@@ -180,16 +181,16 @@ void TakeLists(const OutputRows& rows, const OutputSelection& outputs, Download*
   });
 }
 
-// The reward head's value of each token, [tokens, 1].
+// Returns the reward head's value of each token, [tokens, 1].
 at::Tensor TokenValues(const RewardHead& head, const at::Tensor& hidden, const ValueReads& reads) {
-  // LibTorch has no read-only tensors; this one is only read.
+  // LibTorch has no read-only tensors; this tensor is only read.
   const at::Tensor rows =
       at::from_blob(const_cast<int32_t*>(reads.rows.data()),
                     {static_cast<int64_t>(reads.rows.size())}, at::TensorOptions().dtype(at::kInt));
   return head.Score(hidden.index_select(0, rows.to(hidden.device())));
 }
 
-// Adds what TakeLists takes.
+// Adds the tensors that TakeLists takes.
 void AddLists(const ModelHeads& heads, const PartHidden& part, const OutputSelection& outputs,
               Download* download) {
   DistributionResults distributions;
@@ -238,11 +239,11 @@ absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model) 
 PartOutput ComputeOutputs(const ModelHeads& heads, const PartHidden& part,
                           const OutputSelection& outputs) {
   const at::Tensor endpoints = part.hidden.narrow(0, 0, part.num_paths);
-  // Hidden states and outputs are checked apart, because they fail for different reasons. A hidden
-  // state may have caught its NaN from another path of the forest, so its question runs again path
-  // by path. An output that is not finite although its hidden state is overflowed in its own head
-  // or in float16: each of the heads below reads one row at a time, so the same row would give the
-  // same result again, and no other path is to blame. The decision head does read several rows; it
+  // Hidden states and outputs are checked separately, because they fail for different reasons. A
+  // hidden state may have its NaN from another path of the forest, so its question runs again path
+  // by path. An output that is not finite although its hidden state is has overflowed in its own
+  // head or in float16. Each of the heads below reads one row at a time, so another run would give
+  // the same result, and no other path is the cause. The decision head reads several rows; it
   // leaves out the candidates that overflow in it (core/scoring/set_head.h).
   const at::Tensor finite_rows = FiniteRows(part.hidden);
   at::Tensor scores;

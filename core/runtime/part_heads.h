@@ -1,5 +1,5 @@
-// From the hidden states of one forward to what its paths get: the heads of a model, and one copy
-// to the host for all of them.
+// Computes the outputs of paths from the hidden states of one forward: the heads of a model, and
+// one copy to the host for all of them.
 #ifndef CORE_RUNTIME_PART_HEADS_H_
 #define CORE_RUNTIME_PART_HEADS_H_
 
@@ -18,18 +18,19 @@
 namespace canopy {
 
 struct ModelHeads {
-  std::optional<RewardHead> reward;  // gives values too
+  std::optional<RewardHead> reward;  // computes values too
   std::optional<YesNoHead> reranker;
-  std::optional<SetHead> decision;  // over whole questions: not for the parts of a request
+  std::optional<SetHead> decision;  // over whole questions; not applied to the parts of a request
   std::optional<LanguageModelHead> language_model;
 };
 
-// INVALID_ARGUMENT for an output that `model` has no head for, or more top log-probs than words.
+// Returns INVALID_ARGUMENT for an output that `model` has no head for, or for more top log-probs
+// than the vocabulary has tokens.
 absl::Status CheckHeads(const OutputSelection& outputs, const ModelInfo& model);
 
-// hidden [rows, hidden size] are the rows of PlanOutputRows, in the decoder's type; `num_paths` of
-// them are endpoints. `outputs` have passed CheckHeads. Call in inference mode. Throws LibTorch's
-// errors.
+// `hidden` [rows, hidden size] contains the rows of PlanOutputRows, in the decoder's type;
+// `num_paths` of them are endpoints. Preconditions: `outputs` have passed CheckHeads, and inference
+// mode is on. Throws LibTorch's errors.
 struct PartHidden {
   const at::Tensor& hidden;
   const OutputRows& rows;

@@ -1,4 +1,4 @@
-// Which outputs a path lacks when a head overflows, and which when a hidden state does.
+// The outputs that a path lacks if a head overflows, and if a hidden state is not finite.
 #include "core/runtime/part_heads.h"
 
 #include <cmath>
@@ -25,8 +25,8 @@ constexpr int64_t kVocab = 16;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 using Sets = std::vector<OutputSet>;
 
-// Three paths of two tokens each behind one prefix token, path by path: the rows of hidden states
-// are the three endpoints, then the tokens before them in no order that matters here.
+// Three paths of two tokens each after one prefix token, path by path. The rows of hidden states
+// are the three endpoints, then the tokens before them in any order.
 class PartHeadsTest : public ::testing::Test {
  protected:
   PartHeadsTest() {
@@ -41,7 +41,7 @@ class PartHeadsTest : public ::testing::Test {
     heads_.reward.emplace(at::ones({1, kHidden}));
   }
 
-  // Ones, in which `change` may write.
+  // Computes outputs from hidden states of ones, which `change` may modify.
   PartOutput Compute(const OutputSelection& outputs,
                      const std::function<void(const at::Tensor&)>& change = nullptr,
                      at::ScalarType type = at::kFloat) {
@@ -69,17 +69,17 @@ OutputSelection Everything() {
 
 const std::vector<uint8_t> kAllFinite = {1, 1, 1};
 
-TEST_F(PartHeadsTest, NothingIsMissingWhereAllIsFinite) {
+TEST_F(PartHeadsTest, NoOutputIsMissingIfAllNumbersAreFinite) {
   const PartOutput output = Compute(Everything());
   EXPECT_EQ(output.finite, kAllFinite);
   EXPECT_TRUE(output.inner_finite.empty());
   EXPECT_EQ(output.unscored, (Sets{0, 0, 0}));
-  // All logits are the same.
+  // All logits are equal.
   EXPECT_EQ(output.tokens.ranks, (std::vector<int32_t>{3, 4, 5, 6, 7, 8}));
 }
 
-// The request that lost 42 of 44 candidates: 1 / temperature is infinite.
-TEST_F(PartHeadsTest, ATinyTemperatureCostsWhatItDividesAlone) {
+// A request with such a temperature once lost 42 of 44 candidates: 1 / temperature is infinite.
+TEST_F(PartHeadsTest, ATinyTemperatureCostsOnlyTheOutputsThatUseIt) {
   OutputSelection outputs = Everything();
   outputs.temperature = 1e-38F;
   const PartOutput output = Compute(outputs, [](const at::Tensor& hidden) { hidden.mul_(100); });
@@ -91,7 +91,7 @@ TEST_F(PartHeadsTest, ATinyTemperatureCostsWhatItDividesAlone) {
   }
 }
 
-TEST_F(PartHeadsTest, TheSmallestTemperatureIsFine) {
+TEST_F(PartHeadsTest, TheSmallestTemperatureIsAccepted) {
   OutputSelection outputs = Everything();
   outputs.temperature = 1e-30F;
   EXPECT_EQ(Compute(outputs, [](const at::Tensor& hidden) { hidden.mul_(1e6); }).unscored,
@@ -116,11 +116,11 @@ TEST_F(PartHeadsTest, AZeroVectorHasNoDirection) {
   EXPECT_EQ(output.unscored, (Sets{0, 0, BitOf(Output::kVectors)}));
 }
 
-TEST_F(PartHeadsTest, ARewardThatOverflowsCostsTheScoreAndTheValuesThatItStandsAt) {
+TEST_F(PartHeadsTest, AnOverflowingRewardCostsTheScoreAndItsValues) {
   heads_.reward.emplace(at::full({1, kHidden}, 1e38));
   OutputSelection outputs;
   outputs.vectors = outputs.scores = outputs.values = true;
-  // 4 x 0.5 x 1e38 fits.
+  // 4 x 0.5 x 1e38 is finite.
   const PartOutput output = Compute(outputs, [](const at::Tensor& hidden) {
     hidden.mul_(0.5);
     hidden[0].mul_(10);
@@ -178,12 +178,12 @@ TEST_F(PartHeadsTest, AHiddenStateAtTheEndIsThePaths) {
   }
 }
 
-// The row may have caught its NaN from another path: the question runs again.
-TEST_F(PartHeadsTest, AHiddenStateFurtherUpIsToldApartFromAnOverflow) {
+// The NaN may come from another path, so the question runs again.
+TEST_F(PartHeadsTest, AnEarlierHiddenStateThatIsNotFiniteIsNotAnOverflow) {
   OutputSelection outputs;
   outputs.scores = outputs.token_logprobs = true;
   const OutputRows rows = PlanOutputRows(plan_, {true, false, outputs.scope});
-  // The row behind the second token of path 1.
+  // The row after the second token of path 1.
   const DistributionReads& reads = *rows.distributions;
   const int32_t row = reads.rows[reads.entry_distribution[reads.entries.offsets[1] + 1]];
   ASSERT_GE(row, 3);

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxFileBytes = size_t{4} << 20;
-// An entry has about 1 KiB: the file stays far below kMaxFileBytes however many weights it sees.
+// An entry has about 1 KiB, so the file stays far below kMaxFileBytes.
 constexpr size_t kMaxEntries = 256;
 // An update takes milliseconds.
 constexpr absl::Duration kLockTimeout = absl::Seconds(5);
@@ -59,7 +59,7 @@ bool HasKey(const json& entry, const RouteCostsKey& key) {
   return true;
 }
 
-// Nothing if there is no such file.
+// Returns the text of the file; nullopt if it does not exist.
 absl::StatusOr<std::optional<std::string>> ReadText(const std::string& path) {
   absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxFileBytes);
   if (absl::IsNotFound(text.status())) {
@@ -71,7 +71,7 @@ absl::StatusOr<std::optional<std::string>> ReadText(const std::string& path) {
   return *std::move(text);
 }
 
-// The whole document, an empty one without a file or if the file is empty.
+// Returns the whole document; an empty one if the file does not exist or is empty.
 absl::StatusOr<json> ReadDocument(const std::string& path) {
   CANOPY_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadText(path));
   if (!text.has_value() || text->empty()) {
@@ -88,7 +88,7 @@ absl::StatusOr<json> ReadDocument(const std::string& path) {
   }
   for (const json& entry : (*document)["entries"]) {
     if (!entry.is_object()) {
-      return NotOurs(path, "an entry is no object");
+      return NotOurs(path, "an entry is not an object");
     }
   }
   return document;
@@ -105,7 +105,7 @@ absl::StatusOr<RouteCosts> CostsFromJson(const std::string& path, const json& en
       backend = name == BackendName(known) ? &known : backend;
     }
     if (backend == nullptr || !fields.is_object()) {
-      return NotOurs(path, "costs of something that is no backend");
+      return NotOurs(path, "costs of something that is not a backend");
     }
     BackendCost& cost = costs.backends[*backend];
     for (const CostField& field : kFields) {
@@ -145,7 +145,8 @@ absl::StatusOr<RouteCosts> ReadRouteCosts(const std::string& path, const RouteCo
 
 absl::Status WriteRouteCosts(const std::string& path, const RouteCostsKey& key,
                              const RouteCosts& costs) {
-  // Servers of one host add their entries one after the other, or each would lose the others'.
+  // Servers of one host must add their entries one after the other, or each would overwrite the
+  // others'.
   const auto lock = FolderLock::Acquire(path, kLockTimeout);
   if (!lock.ok()) {
     return CannotWrite(path, lock.status());
@@ -157,7 +158,7 @@ absl::Status WriteRouteCosts(const std::string& path, const RouteCostsKey& key,
       entries.push_back(entry);
     }
   }
-  // The oldest come first.
+  // The oldest entries come first.
   while (entries.size() >= kMaxEntries) {
     entries.erase(entries.begin());
   }

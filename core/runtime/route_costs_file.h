@@ -1,4 +1,4 @@
-// Measured costs on disk, so that a server that starts again need not measure again.
+// Stores measured costs in a file, so that a restarted server does not measure again.
 //
 //   {"entries": [{"device": .., "dtype": .., "fingerprint": .., "build": ..,
 //                 "costs": {"path": {"forward_ms": .., "group_ms": .., "token_ms": ..,
@@ -14,22 +14,24 @@
 
 namespace canopy {
 
-// What costs were measured with. Those of another key say nothing.
+// The conditions of a measurement. Costs with another key do not apply.
 struct RouteCostsKey {
-  std::string device;  // the hardware's name, with what else decides its speed
+  std::string device;  // the name of the hardware, and other properties that determine its speed
   std::string dtype;
   std::string fingerprint;
   std::string build;
 };
 
-// NOT_FOUND when there is no such file or no entry in it of this key; INVALID_ARGUMENT, naming the
-// file, when it holds something else; FAILED_PRECONDITION, naming it too, when it is a pipe, a
-// device or a folder, is too large or cannot be read. Does not wait for anything.
+// Reads the costs with this key. Returns NOT_FOUND if the file or the entry does not exist,
+// INVALID_ARGUMENT with the file's name if the file contains something else, and
+// FAILED_PRECONDITION with its name if it is a pipe, a device or a folder, is too large or cannot
+// be read. Never blocks.
 absl::StatusOr<RouteCosts> ReadRouteCosts(const std::string& path, const RouteCostsKey& key);
 
-// Adds the entry or replaces the one of the same key; of very many, the oldest is dropped. Several
-// processes may do so at once. INVALID_ARGUMENT, naming the file, when it cannot be written or
-// holds something else; otherwise errors as of ReadRouteCosts.
+// Adds the entry, or replaces the one with the same key. If there are too many entries, drops the
+// oldest. Several processes may write at the same time. Returns INVALID_ARGUMENT with the file's
+// name if it cannot be written or contains something else, and otherwise the errors of
+// ReadRouteCosts.
 absl::Status WriteRouteCosts(const std::string& path, const RouteCostsKey& key,
                              const RouteCosts& costs);
 

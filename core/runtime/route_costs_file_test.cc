@@ -67,7 +67,7 @@ TEST(RouteCostsFileTest, EveryPartOfTheKeyCounts) {
   }
 }
 
-// As servers of one host do when they start together.
+// Several servers of one host update the file when they start together.
 TEST(RouteCostsFileTest, SimultaneousUpdatesAllRemainAndLeaveNothingElse) {
   const TemporaryFolder folder;
   const std::string path = folder.Join("costs.json");
@@ -102,7 +102,7 @@ TEST(RouteCostsFileTest, SimultaneousUpdatesAllRemainAndLeaveNothingElse) {
   EXPECT_EQ(num_files, 1);
 }
 
-TEST(RouteCostsFileTest, OfVeryManyEntriesTheNewestAreKept) {
+TEST(RouteCostsFileTest, TheNewestOfTooManyEntriesAreKept) {
   const TemporaryFolder folder;
   const std::string path = folder.Join("costs.json");
   RouteCostsKey key = kKey;

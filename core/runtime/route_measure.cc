@@ -25,19 +25,21 @@ struct Shape {
   int32_t suffix;
 };
 
-// By work. Trees and lone paths, short and long ones, one question and several, so that tokens,
-// pairs and forwards are told apart. The last ones are for devices on which they take milliseconds.
+// The shapes in order of their work. They contain trees and single paths, short and long paths, and
+// one or several questions, so that the costs of tokens, pairs and forwards can be separated. The
+// last shapes are for devices on which they take milliseconds.
 constexpr Shape kShapes[] = {
     {1, 2, 24, 8},   {1, 4, 100, 16},  {1, 16, 0, 32},    {4, 4, 200, 24},  {1, 24, 480, 20},
     {16, 8, 40, 40}, {8, 16, 240, 32}, {1, 64, 1000, 40}, {4, 64, 512, 64}, {16, 64, 512, 64},
 };
-// Where one run takes this long, what comes with the first is no longer what makes a request slow.
+// Warm-up of a backend stops after this time. If runs take so long, the additional cost of a first
+// run does not matter any more.
 constexpr double kMaxWarmUpMs = 500;
 constexpr int kMaxTimedRuns = 3;
-// One run of a shape may take this part of the budget before it is no longer repeated.
+// A shape is repeated only if one run takes at most this fraction of the budget.
 constexpr double kRepeatedShare = 1.0 / 8;
 
-// That `backend` computes for a shape.
+// Returns the tokens that `backend` computes for a shape.
 int64_t TokensOf(Backend backend, const Shape& shape) {
   const int64_t suffixes = int64_t{shape.questions} * shape.candidates * shape.suffix;
   const int64_t prefixes = int64_t{shape.questions} * shape.prefix;
@@ -73,7 +75,7 @@ class BackendTimer {
   BackendTimer(ModelRunner& runner, Backend backend, const RouteMeasureOptions& options)
       : runner_(runner), backend_(backend), options_(options) {}
 
-  // Runs `shape` once, for vectors; nothing where the rules send it to another backend.
+  // Runs `shape` once, for vectors. Returns nullopt if the rules choose another backend.
   absl::StatusOr<std::optional<RouteLoad>> Run(const Shape& shape) {
     OutputSelection outputs;
     outputs.vectors = true;
@@ -87,7 +89,7 @@ class BackendTimer {
     return plan->load();
   }
 
-  // The smallest request.
+  // Plans the smallest request.
   absl::StatusOr<std::optional<RequestPlan>> PlanSmallest() {
     const std::vector<Shape> shapes = Shapes();
     if (shapes.empty()) {
@@ -119,7 +121,7 @@ class BackendTimer {
         break;
       }
       const absl::StatusOr<std::optional<CostSample>> sample = TimeShape(shape);
-      // A size that does not fit the device ends the growth; the smaller ones count.
+      // A size that does not fit the device ends the growth; the smaller sizes count.
       if (absl::IsResourceExhausted(sample.status()) && !samples.empty()) {
         break;
       }
@@ -132,7 +134,7 @@ class BackendTimer {
   }
 
  private:
-  // Nothing where the rules send it to another backend.
+  // Returns nullopt if the rules choose another backend.
   absl::StatusOr<std::optional<RequestPlan>> Plan(const Shape& shape) const {
     RouteOptions route;
     route.backend = backend_;
@@ -150,7 +152,7 @@ class BackendTimer {
 
   double Now() const { return options_.now_ms ? options_.now_ms() : clock_.ElapsedMs(); }
 
-  // Those whose paths the model takes.
+  // Returns the shapes whose paths the model allows.
   std::vector<Shape> Shapes() const {
     const int64_t longest = std::min(runner_.info()->max_path_tokens, options_.max_batch_tokens);
     std::vector<Shape> shapes;
@@ -159,7 +161,7 @@ class BackendTimer {
     return shapes;
   }
 
-  // Of a run to warm up and a timed one, were all that counts the tokens.
+  // Returns the time of a warm-up run and a timed run, if only the tokens mattered.
   double ExpectedMs(const std::vector<CostSample>& samples, const Shape& shape) const {
     const CostSample& last = samples.back();
     return 2 * last.ms * static_cast<double>(TokensOf(backend_, shape)) /
@@ -181,7 +183,8 @@ class BackendTimer {
           runs_left = 2;
         }
       } else if (!sample.has_value() || ms < sample->ms) {
-        // The fastest run is the one that was least disturbed. Clocks have their grain.
+        // The fastest run had the fewest disturbances. The minimum accounts for the resolution of
+        // the clock.
         sample = CostSample{*load, std::max(ms, 1e-3)};
       }
     }
@@ -194,7 +197,7 @@ class BackendTimer {
   const Stopwatch clock_;
 };
 
-// What asks for each head that the model has, one at a time.
+// Returns one selection of outputs for each head that the model has.
 std::vector<OutputSelection> HeadOutputs(const ModelInfo& model) {
   std::vector<OutputSelection> heads;
   if (model.num_labels > 0) {
@@ -214,7 +217,7 @@ std::vector<OutputSelection> HeadOutputs(const ModelInfo& model) {
   return heads;
 }
 
-// OK where the others may go on without `backend`.
+// Returns OK if the other backends may continue without `backend`.
 absl::Status LeaveOut(Backend backend, const absl::Status& status) {
   if (backend == Backend::kPath || absl::IsUnavailable(status)) {
     return status;
@@ -232,7 +235,7 @@ MeasureWork MinMeasureWork(Backend backend) {
     constexpr int64_t kRuns = 1 + kMaxTimedRuns;
     const Shape& shape = kShapes[i];
     const int64_t tokens = TokensOf(backend, shape);
-    // On the path backend a token meets its path at most, elsewhere its forward.
+    // On the path backend a token attends to at most its path, elsewhere to at most its forward.
     const int64_t reach = backend == Backend::kPath ? shape.prefix + shape.suffix : tokens;
     work.forwards += kRuns;
     work.tokens += kRuns * tokens;

@@ -1,5 +1,5 @@
-// Times the backends of a loaded model on its device, and so has each of them run before the first
-// request comes. Called while a model loads.
+// Times the backends of a loaded model on its device, which also runs each of them before the first
+// request. Called while a model loads.
 #ifndef CORE_RUNTIME_ROUTE_MEASURE_H_
 #define CORE_RUNTIME_ROUTE_MEASURE_H_
 
@@ -16,40 +16,41 @@
 namespace canopy {
 
 struct RouteMeasureOptions {
-  int64_t max_batch_tokens = kCpuBatchTokens;  // computed tokens of one forward
-  // Of each backend. Sizes grow until the next one would pass it; the `min_shapes` smallest always
-  // run.
+  int64_t max_batch_tokens = kCpuBatchTokens;  // the most tokens that one forward computes
+  // The time for each backend. Sizes grow until the next one would exceed it. The `min_shapes`
+  // smallest sizes always run.
   double budget_ms = 4'000;
-  int min_shapes = 2;              // fewer cannot be told apart
+  int min_shapes = 2;              // with fewer, costs cannot be separated
   int max_shapes = 100;            // at least min_shapes
   std::function<double()> now_ms;  // null = the monotonic clock
 };
 
-// Vectors of random-like requests, small ones first, on every backend that may run. A backend that
-// fails is left out and logged, but for path, whose error is returned, and a lost device, which
-// ends everything (UNAVAILABLE).
+// Measures vectors of pseudo-random requests, small ones first, on every backend that may run. A
+// backend that fails is logged and left out, with two exceptions: the error of the path backend is
+// returned, and so is a lost device (UNAVAILABLE).
 absl::StatusOr<RouteCosts> MeasureRouteCosts(ModelRunner& runner,
                                              const RouteMeasureOptions& options);
 
-// As many as a backend has costs: forecasts from fewer are guesses.
+// The number of costs of a backend. Forecasts from fewer shapes are guesses.
 inline constexpr int kMinShapes = 3;
 
-// Forwards, and the tokens and attention pairs in them.
+// The forwards of a measurement, and their tokens and attention pairs.
 struct MeasureWork {
   int64_t forwards = 0;
   int64_t tokens = 0;
   int64_t pairs = 0;
 };
-// What MeasureRouteCosts does for `backend` with the kMinShapes smallest shapes, at most.
+// Returns the most work that MeasureRouteCosts does for `backend` with the kMinShapes smallest
+// shapes.
 MeasureWork MinMeasureWork(Backend backend);
 
 inline constexpr int kWarmUpSizes = 2;
 
-// Runs the `num_sizes` smallest sizes on every backend, for vectors, or one where that is slow.
-// Errors likewise.
+// Runs the `num_sizes` smallest sizes on every backend, for vectors, or fewer if they are slow.
+// Returns the errors of MeasureRouteCosts.
 absl::Status WarmUpBackends(ModelRunner& runner, int64_t max_batch_tokens, int num_sizes);
 
-// Runs each head that the model has once, on the smallest size and the path backend. The runner's
+// Runs each head of the model once, on the smallest size and the path backend. Returns the runner's
 // errors.
 absl::Status WarmUpHeads(ModelRunner& runner, int64_t max_batch_tokens);
 

@@ -1,4 +1,4 @@
-// Measuring against a fake whose clock runs by known costs.
+// Measures a fake whose clock advances by known costs.
 #include "core/runtime/route_measure.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ ModelInfo FusedInfo() {
   return info;
 }
 
-// A fake whose forwards take what `scale` times kCosts says, on a clock of their own.
+// A fake whose forwards take `scale` times kCosts on a clock of their own.
 class TimedRunner : public ModelRunner {
  public:
   explicit TimedRunner(const ModelInfo& info = FusedInfo(), double scale = 1)
@@ -74,7 +74,7 @@ class TimedRunner : public ModelRunner {
   double now_ms() const { return now_ms_; }
   const std::vector<int64_t>& tokens(Backend backend) { return tokens_[backend]; }
   const std::vector<OutputSelection>& outputs() const { return outputs_; }
-  // Candidates of each question that was decided.
+  // Returns the number of candidates of each decided question.
   const std::vector<int64_t>& decisions() const { return decisions_; }
 
  private:
@@ -139,7 +139,7 @@ TEST(RouteMeasureTest, StopsGrowingWithinItsBudgetButMeasuresTwoSizes) {
     if (scale == 1) {
       EXPECT_LT(runner.now_ms(), 3 * 1.5 * options.budget_ms);
     } else if (scale == 1'000) {
-      // Once to warm up and once timed.
+      // Each shape runs once to warm up and once timed.
       EXPECT_EQ(tokens.size(), 4U);
     }
   }

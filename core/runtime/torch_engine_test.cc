@@ -1,6 +1,5 @@
-// The engine over LibTorch on a CPU, as it is in production and with the fused backend's kernels
-// replaced by their twins: requests that share a forward, and memory that runs out at any
-// allocation.
+// The engine with LibTorch on a CPU, as in production and with equivalents of the fused backend's
+// kernels: requests that share a forward, and memory that runs out at any allocation.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -40,7 +39,8 @@ constexpr absl::string_view kConfig = R"({
   "max_position_embeddings": 300, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
   "tie_word_embeddings": false, "attention_bias": false})";
 
-// Hands on to LibTorch's own allocator, but refuses from the `first`-th allocation after Arm on.
+// Passes calls to LibTorch's own allocator, but refuses from the `first`-th allocation after Arm
+// on.
 class FailingAllocator final : public at::Allocator {
  public:
   static FailingAllocator& Get() {
@@ -69,7 +69,7 @@ class FailingAllocator final : public at::Allocator {
 
   // Refuses allocations of more bytes.
   void LimitSize(int64_t max_size) { max_size_ = max_size; }
-  // The largest since the last call.
+  // Returns the largest allocation since the last call.
   int64_t TakeLargest() { return largest_.exchange(0); }
 
  private:
@@ -88,7 +88,7 @@ const RouteCosts kCosts = {{{Backend::kPath, {1, 0, 1, 0}},
                             {Backend::kSegmented, {1, 1, 0.9, 0}},
                             {Backend::kFused, {1, 0, 0.5, 0}}}};
 
-// Whether the fused backend runs.
+// The parameter is whether the fused backend runs.
 class TorchEngineTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -122,7 +122,7 @@ class TorchEngineTest : public ::testing::TestWithParam<bool> {
     return tokens;
   }
 
-  // Three candidates behind `state` and some tokens of their own, twice.
+  // Returns two questions with three candidates after `state` and some tokens of their own.
   std::shared_ptr<const PathBatch> Batch(const std::vector<int32_t>& state) {
     auto batch = std::make_shared<PathBatch>();
     for (int question = 0; question < 2; ++question) {
@@ -218,7 +218,7 @@ TEST_P(TorchEngineTest, ASizeThatDoesNotFitIsNotTriedAgain) {
       failed = engine_->stats().out_of_memory_forwards;
     }
     allocator.LimitSize(int64_t{1} << 60);
-    // Each backend begins without what the other taught.
+    // Each backend starts without the limit that another backend has learned.
     ASSERT_NO_FATAL_FAILURE(SetUp());
   }
 }
@@ -234,7 +234,7 @@ TEST_P(TorchEngineTest, MemoryThatRunsOutAtAnyAllocationLosesNothing) {
   for (const auto& batch : batches) {
     expected.push_back(PathScores(batch));
   }
-  // Runs all of them, and returns how many failed.
+  // Runs all requests and returns how many failed.
   const auto run = [&](int64_t first, int64_t count) {
     gate_.Close();
     const auto occupant = Submit(batches[0], Backend::kPath);

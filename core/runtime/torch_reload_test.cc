@@ -1,5 +1,5 @@
-// Weights of real checkpoints that take each other's place: what a served engine answers before and
-// after, and which files are refused while the old ones go on.
+// Weights of real checkpoints that replace each other: the answers before and after, and files that
+// are refused while the old weights keep serving.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -37,7 +37,7 @@ constexpr absl::string_view kConfig = R"({
 
 constexpr char kFile[] = "model.safetensors";
 
-// The weights of `seed` as a file; `edit` may change a tensor's bytes.
+// Returns the weights of `seed` as a file; `edit` may change a tensor's bytes.
 std::string WeightFile(uint64_t seed,
                        const std::function<void(const std::string&, std::string*)>& edit = nullptr,
                        absl::string_view config = kConfig) {
@@ -122,7 +122,7 @@ double MaxDifference(const std::vector<float>& a, const std::vector<float>& b) {
   return difference;
 }
 
-// A served engine, and loading beside it.
+// An engine that serves while other weights load.
 class TorchReloadTest : public ::testing::Test {
  protected:
   TorchReloadTest() {
@@ -167,7 +167,7 @@ TEST_F(TorchReloadTest, AnswersAreThoseOfAServerStartedWithEachCheckpoint) {
   }
   auto next = Load(second.path());
   ASSERT_TRUE(next.ok()) << next.status();
-  // Every backend and head was warmed up between forwards, each with one small piece.
+  // Every backend and head was warmed up between forwards, each in one small piece.
   for (const Backend backend : backends) {
     EXPECT_EQ(time_slices_[std::string(BackendName(backend))], 1) << BackendName(backend);
   }
@@ -177,7 +177,7 @@ TEST_F(TorchReloadTest, AnswersAreThoseOfAServerStartedWithEachCheckpoint) {
   EXPECT_EQ(info.fingerprint, fresh->FindModel("")->fingerprint);
   EXPECT_EQ(info.default_policy, replacement_.served->default_policy);
   EXPECT_EQ(info.route_costs, replacement_.served->route_costs);
-  // What happens to the files no longer matters.
+  // The files are not needed any more.
   std::filesystem::resize_file(second.Join(kFile), 0);
   for (size_t i = 0; i < backends.size(); ++i) {
     EXPECT_LT(MaxDifference(Scores(engine_.get(), backends[i]), before[i]), 1e-5);
@@ -220,7 +220,7 @@ TEST_F(TorchReloadTest, BadFilesAreRefusedByName) {
     const absl::Status status = LoadStatus(folder);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), bad.text)) << status;
-    // A server does not start with it either.
+    // A server does not start with this file either.
     EXPECT_EQ(LoadTorchRunner(OptionsFor(folder.path())).status(), status);
   }
   EXPECT_TRUE(time_slices_.empty());
@@ -277,8 +277,8 @@ TEST_F(TorchReloadTest, MemoryIsAskedForBeforeAnyTensorIsRead) {
   EXPECT_TRUE(absl::IsResourceExhausted(LoadTorchRunner(start).status()));
 }
 
-// A checkpoint of several steps of reading, which another one is written over in place, or cut, at
-// each moment: at the start of a server, and for LoadWeights.
+// A checkpoint takes several reading steps. Another one overwrites it in place, or it is truncated,
+// at each step: at the start of a server, and for LoadWeights.
 TEST_F(TorchReloadTest, FilesThatChangeWhileTheyAreReadGiveOneCheckpointOrDataLoss) {
   const std::string config = absl::StrReplaceAll(
       kConfig, {{"\"vocab_size\": 29", "\"vocab_size\": 150000"}, {"10000.0", "20000.0"}});
@@ -303,7 +303,7 @@ TEST_F(TorchReloadTest, FilesThatChangeWhileTheyAreReadGiveOneCheckpointOrDataLo
   };
   for (const bool is_start : {true, false}) {
     int refused = 0;
-    // Files are opened from the first question on, and read by the fifteenth.
+    // Files are opened at the first check, and read by the fifteenth.
     for (int moment = 1; moment < 30; moment += 2) {
       const bool is_cut = moment % 4 == 1;
       folder.Write(kFile, weights[0]);
@@ -338,7 +338,7 @@ TEST_F(TorchReloadTest, FilesThatChangeWhileTheyAreReadGiveOneCheckpointOrDataLo
 TEST_F(TorchReloadTest, EndsSoonWhenNobodyWantsIt) {
   const TemporaryFolder folder;
   WriteCheckpoint(folder, WeightFile(2));
-  // At whichever step.
+  // Loading is cancelled at each step.
   int asked = 0;
   replacement_.check_wanted = [&asked] {
     ++asked;
@@ -353,7 +353,7 @@ TEST_F(TorchReloadTest, EndsSoonWhenNobodyWantsIt) {
       return ++asked < stop ? absl::OkStatus() : absl::CancelledError("gone");
     };
     const absl::Status status = LoadStatus(folder);
-    // Waiting for a file to be old enough asks more or less often.
+    // Waiting for a file to be old enough changes the number of checks.
     EXPECT_TRUE(absl::IsCancelled(status) || asked < stop) << stop << ": " << status;
   }
 }

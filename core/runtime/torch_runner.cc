@@ -52,7 +52,7 @@ class TorchRunner : public ModelRunner {
     return {bytes.allocated, bytes.reserved, bytes.total};
   }
 
-  // Before the runner is handed out.
+  // Must be called before the runner is handed out.
   void SetRoutes(const ModelRoutes& routes) {
     ModelInfo info = *info_;
     info.default_policy = routes.default_policy;
@@ -90,7 +90,7 @@ class TorchRunner : public ModelRunner {
 
 using DeviceWork = std::function<absl::Status()>;
 
-// While others serve, between their forwards.
+// Runs `work` directly, or between the forwards of the model that serves.
 absl::Status RunOnDevice(const TorchRunnerOptions& options, absl::string_view what,
                          const DeviceWork& work) {
   CANOPY_RETURN_IF_ERROR(CheckWanted(options));
@@ -100,7 +100,7 @@ absl::Status RunOnDevice(const TorchRunnerOptions& options, absl::string_view wh
              : work();
 }
 
-// A runner each of whose forwards is such a piece of work.
+// A runner whose forwards run between those of the model that serves.
 class InterleavedRunner final : public ModelRunner {
  public:
   InterleavedRunner(const TorchRunnerOptions& options, ModelRunner& runner)
@@ -110,7 +110,7 @@ class InterleavedRunner final : public ModelRunner {
 
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override {
     absl::StatusOr<PartOutput> output;
-    // Those without vectors warm up the heads.
+    // Selections without vectors warm up the heads.
     const absl::string_view what = outputs.vectors ? BackendName(plan.backend) : "heads";
     CANOPY_RETURN_IF_ERROR(RunOnDevice(options_, what, [&] {
       output = runner_.Run(plan, outputs);
@@ -133,7 +133,7 @@ class InterleavedRunner final : public ModelRunner {
   ModelRunner& runner_;
 };
 
-// The weights that one token meets in one layer, on average.
+// Returns the average number of weights that one token uses in one layer.
 int64_t LayerWeights(const ModelConfig& config) {
   const int64_t attention = 2 * config.hidden_size * (config.query_size() + config.kv_size());
   const auto sparse_layers =
@@ -167,7 +167,7 @@ ModelInfo DescribeModel(const TorchRunnerOptions& options, const HostModel& mode
   info.attention_size = config.query_size();
   info.device = placement.device().str();
   info.max_path_tokens = std::min(config.max_positions, MaxBatchTokens(options, info.device));
-  // A language model's folder may hold a reward head too.
+  // A folder of a language model may also contain a reward head.
   const TensorView* score = model.weights.Find("score.weight");
   info.num_labels = score == nullptr ? 0 : score->shape[0];
   info.has_value_head = info.num_labels == 1;
@@ -223,7 +223,8 @@ absl::StatusOr<LanguageModelHead> LoadLanguageModelHead(const HostModel& model,
   });
 }
 
-// The heads that are copied from host memory, before the decoder's tensors are released there.
+// Loads the heads that are copied from host memory, before the decoder's tensors are released
+// there.
 absl::StatusOr<ModelHeads> LoadScoreHeads(const HostModel& model, at::Device device) {
   ModelHeads heads;
   if (model.reranker.has_value()) {
@@ -246,7 +247,7 @@ absl::Status RecordGraphs(const TorchRunnerOptions& options, TorchRunner& runner
       recorded = runner.RecordNextGraph();
       return recorded.status();
     });
-    // Without graphs the fused backend runs, if slower.
+    // Without graphs the fused backend still runs, but slower.
     if (absl::IsResourceExhausted(status)) {
       LogWarning("graphs_not_recorded", {{"error", std::string(status.message())}});
       return absl::OkStatus();
@@ -256,7 +257,7 @@ absl::Status RecordGraphs(const TorchRunnerOptions& options, TorchRunner& runner
   return absl::OkStatus();
 }
 
-// Has everything run once, and measures where the policy asks for it.
+// Runs everything once, and measures if the policy requires it.
 absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
                            TorchRunner& runner) {
   const ModelInfo& info = *runner.info();
@@ -264,8 +265,8 @@ absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
   InterleavedRunner interleaved(options, runner);
   const int64_t max_batch_tokens = MaxBatchTokens(options, info.device);
   if (options.replacement.has_value()) {
-    // The same work on other numbers: what was measured holds, and kernels are loaded. Those that
-    // serve wait for each piece, so there are few and small ones.
+    // The replacement does the same work with other numbers, so the measured costs apply and the
+    // kernels are loaded. Requests wait for each forward here, so there are only a few small ones.
     const ModelInfo& served = *options.replacement->served;
     CANOPY_RETURN_IF_ERROR(WarmUpBackends(interleaved, max_batch_tokens, /*num_sizes=*/1));
     CANOPY_RETURN_IF_ERROR(WarmUpHeads(interleaved, max_batch_tokens));
@@ -284,8 +285,8 @@ absl::Status PrepareRoutes(const TorchRunnerOptions& options, at::Device device,
   return absl::OkStatus();
 }
 
-// Whether the checkpoint is the one that was asked for, and fits what serves as far as its files
-// say: before it takes memory on the device.
+// Checks that the checkpoint is the requested one, and fits the model that serves as far as its
+// files show, before it takes memory on the device.
 absl::Status CheckFits(const ModelInfo& info, const Replacement& replacement) {
   CANOPY_RETURN_IF_ERROR(CheckFingerprint(info.fingerprint, replacement.expected_fingerprint));
   ModelInfo next = info;
@@ -312,7 +313,7 @@ absl::StatusOr<std::unique_ptr<TorchRunner>> Upload(const TorchRunnerOptions& op
                                        std::move(encoder), std::move(heads));
 }
 
-// Forwards of those that serve do not wait for the copies, nor these for them.
+// The copies and the forwards of the model that serves do not wait for each other.
 absl::StatusOr<std::unique_ptr<TorchRunner>> UploadReplacement(const TorchRunnerOptions& options,
                                                                const HostModel& model,
                                                                const at::TensorOptions& placement,

@@ -1,4 +1,4 @@
-// Loads a model onto a device through LibTorch. The header is free of LibTorch.
+// Loads a model onto a device through LibTorch. The header does not include LibTorch.
 #ifndef CORE_RUNTIME_TORCH_RUNNER_H_
 #define CORE_RUNTIME_TORCH_RUNNER_H_
 
@@ -20,28 +20,35 @@ namespace canopy {
 struct TorchRunnerOptions {
   ModelSource source;
   ModelOptions model;
-  // Runs every backend before the model is handed out, so that the first request finds them warm,
-  // and sets up the policy as core/runtime/model_routes.h says.
+  // Runs every backend before the model is returned, so that the first request is not slow, and
+  // sets up the policy as described in core/runtime/model_routes.h.
   bool prepare_routes = false;
-  std::string build;  // version of the program, which measured costs belong to
-  // The model is to take the place of one that serves: the two models share the device in time
-  // slices, policy and costs are those of what serves.
+  std::string build;  // the version of the program, which is part of the key of measured costs
+  // Set if the model replaces one that serves. The two models then share the device in time slices,
+  // and the new one takes over policy and costs.
   std::optional<Replacement> replacement;
-  // Returns an error once nobody wants the model, which ends the loading. Asked between steps of
-  // some milliseconds, from the loading thread, beside the replacement's; null = always wanted.
+  // Returns an error if the model is not needed any more, which ends the loading. Called every few
+  // milliseconds on the loading thread, in addition to the replacement's function. Null = the model
+  // is always needed.
   std::function<absl::Status()> check_wanted;
-  // Bytes that are free on "cpu" or "cuda:N"; null = the system's answer.
+  // Returns the free bytes on "cpu" or "cuda:N"; null = as the system reports.
   std::function<absl::StatusOr<int64_t>(absl::string_view device)> available_bytes;
-  // Kernels of Backend::kFused; null = CUDA's. Tests put the kernels' twins here.
+  // The kernels of Backend::kFused; null = those for CUDA. Tests use equivalent kernels for the
+  // CPU.
   KernelOpsFactory kernels;
 };
 
-// INVALID_ARGUMENT for a wrong option or an unsupported config; NOT_FOUND for a missing file;
-// DATA_LOSS for a bad checkpoint, or one that changes while it is read; FAILED_PRECONDITION for a
-// device that is not there, and for a folder whose vectors are not those of the last token, unless
-// force_last_token_pooling; RESOURCE_EXHAUSTED, with bytes needed and available, when the weights
-// do not fit, before any is read. Of a replacement also the errors of its hooks, and
-// FAILED_PRECONDITION as of ServedModel.
+// Loads a model.
+//
+// Returns
+//   INVALID_ARGUMENT     wrong option or unsupported configuration
+//   NOT_FOUND            missing file
+//   DATA_LOSS            bad checkpoint, or one that changes while it is read
+//   FAILED_PRECONDITION  the device does not exist; the folder uses vectors other than the last
+//                        token's without force_last_token_pooling; the errors of ServedModel
+//   RESOURCE_EXHAUSTED   the weights do not fit, checked before any is read; with the bytes that
+//                        are needed and available
+//   the errors of the replacement's functions
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadTorchRunner(const TorchRunnerOptions& options);
 
 }  // namespace canopy

@@ -30,7 +30,7 @@ namespace canopy {
 namespace {
 
 constexpr int64_t kHidden = 24;
-// In WriteCheckpoint's weights an element of its embedding is 1e5: more than float16 holds.
+// An element of the embedding in WriteCheckpoint's weights is 1e5, which exceeds float16.
 constexpr int32_t kLargeToken = 19;
 
 constexpr absl::string_view kConfig = R"({
@@ -40,7 +40,7 @@ constexpr absl::string_view kConfig = R"({
   "max_position_embeddings": 300, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
   "tie_word_embeddings": false, "attention_bias": false})";
 
-// A folder as transformers would save it: backbone names carry "model.".
+// Writes a folder in the format of transformers: names of the backbone start with "model.".
 void WriteCheckpoint(const TemporaryFolder& folder) {
   folder.Write("config.json", kConfig);
   folder.Write("tokenizer.json", "abc");
@@ -117,10 +117,10 @@ TEST_F(TorchRunnerTest, DescribesTheModel) {
   EXPECT_EQ(info.dtype, "float32");
   EXPECT_EQ(info.device, "cpu");
   EXPECT_EQ(info.fingerprint.size(), 16U);
-  // The SHA-256 of "abc", as FIPS 180 prints it.
+  // The SHA-256 of "abc", as in FIPS 180.
   EXPECT_EQ(info.vocabulary_hash, "ba7816bf8f01cfea");
-  // Embedding and final norm; per layer two norms, q and k norms, q, k, v, o and three of the MLP;
-  // the head.
+  // Embedding and final norm; per layer two norms, q and k norms, q, k, v, o and three matrices of
+  // the MLP; the head.
   const int64_t layer = 2 * 24 + 2 * 16 + 24 * (64 + 32 + 32) + 64 * 24 + 3 * 24 * 40;
   EXPECT_EQ(info.parameters, 29 * 24 + 24 + 2 * layer + 2 * 24);
 }
@@ -159,7 +159,7 @@ TEST_F(TorchRunnerTest, ScoresAreTheHeadOnTheVectors) {
   EXPECT_EQ(output->finite, (std::vector<uint8_t>{1, 1}));
 }
 
-TEST_F(TorchRunnerTest, OnlyWhatIsAskedForComesBack) {
+TEST_F(TorchRunnerTest, OnlyRequestedOutputsAreReturned) {
   OutputSelection outputs;
   outputs.scores = true;
   EXPECT_TRUE(Run({{1}}, outputs)->vectors.empty());
@@ -204,7 +204,7 @@ TEST_F(TorchRunnerTest, SyntheticWeightsComeFromAConfigAlone) {
   const auto runner = LoadTorchRunner(OptionsFor("synthetic:" + config));
   ASSERT_TRUE(runner.ok()) << runner.status();
   EXPECT_EQ((*runner)->info()->vocabulary_hash, "");
-  // One element differs between the two sets of weights.
+  // The two sets of weights differ in one element.
   EXPECT_NE((*runner)->info()->fingerprint, runner_->info()->fingerprint);
 }
 
@@ -217,7 +217,7 @@ TEST_F(TorchRunnerTest, ConfigMayComeFromElsewhere) {
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(TorchRunnerTest, TheFingerprintIsTheFoldersHoweverItIsComputed) {
+TEST_F(TorchRunnerTest, TheFingerprintDependsOnlyOnTheFolder) {
   HostModelOptions reading;
   reading.source = folder_.path();
   const auto host = ReadHostModel(reading);
@@ -278,7 +278,7 @@ TEST_F(TorchRunnerTest, HostMemoryHoldsTheWeightsOnce) {
   EXPECT_EQ(needed["bfloat16"], file_bytes + largest * 2);
 }
 
-// What sentence-transformers writes beside a model that it pools so.
+// Writes the files of sentence-transformers for a model with this pooling.
 void WritePooling(const TemporaryFolder& folder, const std::string& mode) {
   std::filesystem::create_directory(folder.Join("1_Pooling"));
   folder.Write("1_Pooling/config.json", absl::StrCat("{\"pooling_mode\": \"", mode, "\"}"));
@@ -308,7 +308,7 @@ TEST_F(TorchRunnerTest, AFolderThatPoolsOtherwiseIsServedOnlyIfForced) {
   ASSERT_TRUE(forced.ok()) << forced.status();
   EXPECT_EQ((*forced)->info()->pooling, "mean");
 
-  // Nothing of it changes a vector.
+  // None of these settings changes a vector.
   OutputSelection outputs;
   outputs.vectors = true;
   const std::string plain = Run({{1, 2, 3}}, outputs)->vectors;
@@ -317,7 +317,8 @@ TEST_F(TorchRunnerTest, AFolderThatPoolsOtherwiseIsServedOnlyIfForced) {
 }
 
 TEST_F(TorchRunnerTest, AnUntiedLanguageModelWithoutItsHeadGivesVectorsAndSaysWhyNoLogProbs) {
-  // The weights of a classifier hold no lm_head.weight; without score.weight they are a backbone.
+  // The weights of a classifier contain no lm_head.weight; without score.weight they are a
+  // backbone.
   const std::string language_model =
       absl::StrReplaceAll(kConfig, {{"Qwen3ForSequenceClassification", "Qwen3ForCausalLM"}});
   folder_.Write("config.json", language_model);
@@ -348,7 +349,7 @@ TEST_F(TorchRunnerTest, AClassifierReportsItsPadToken) {
   EXPECT_EQ((*runner)->info()->pad_token, 7);
 }
 
-// Qwen2.5's recipe for long texts stretches positions beyond max_position_embeddings.
+// Qwen2.5's settings for long texts extend positions beyond max_position_embeddings.
 TEST_F(TorchRunnerTest, StretchedPositionsLengthenThePath) {
   folder_.Write("config.json",
                 absl::StrReplaceAll(kConfig, {{"\"tie_word_embeddings\"",

@@ -16,7 +16,7 @@
 namespace canopy::server {
 namespace {
 
-// The system hands out the lowest free number, so a high one says how many are in use.
+// The system hands out the lowest free number, so a high number shows how many are in use.
 bool IsScarce(int fd) {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
@@ -25,23 +25,23 @@ bool IsScarce(int fd) {
 
 constexpr absl::Duration kClosePollInterval = absl::Milliseconds(1);
 
-// Returns what tells the socket of `fd` from every other one, or 0 if `fd` is no open file. A
-// descriptor's number says nothing: the system gives it to the next file that is opened.
+// Returns a number that identifies the socket of `fd`, or 0 if `fd` is not an open file. The
+// descriptor itself does not identify it: the system reuses the number for the next file.
 uint64_t IdentityOf(int fd) {
   uint64_t cookie = 0;
   socklen_t size = sizeof(cookie);
   if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0) {
     return cookie;
   }
-  // Sandboxes that have no cookies still number their sockets.
+  // Sandboxes without socket cookies still number their sockets.
   struct stat file {};
   return fstat(fd, &file) == 0 ? file.st_ino : 0;
 }
 
-// Sends the end of the stream on the connection that `fd` was when its identity was taken, if it is
-// still open. Works on a duplicate: between the check and the shutdown gRPC may close `fd`, and
-// another thread may get its number, but the duplicate stays what was checked. Without a free
-// descriptor for the duplicate, `fd` itself is checked and shut down.
+// Sends the end of the stream on the connection of `fd` if it is still the one whose identity was
+// taken. Works on a duplicate: gRPC may close `fd` between the check and the shutdown, and another
+// thread may get its number, but the duplicate keeps referring to the same socket. If no descriptor
+// is free for the duplicate, `fd` itself is checked and shut down.
 void ShutdownWrites(int fd, uint64_t identity) {
   const int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own_fd < 0) {
@@ -62,7 +62,7 @@ void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;
-    // Without it the lower limit stays, which is safe.
+    // If this fails, the lower limit stays, which is safe.
     (void)setrlimit(RLIMIT_NOFILE, &limit);
   }
 }
@@ -109,7 +109,8 @@ void ConnectionAcceptor::Loop() {
       }
       continue;
     }
-    // Small answers must not wait for an acknowledgement; gRPC sets this on its own sockets only.
+    // Small answers must not wait for an acknowledgement, and gRPC sets this option only on its own
+    // sockets.
     const int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     connections_[fd] = IdentityOf(fd);

@@ -1,7 +1,7 @@
 // Accepts connections for a gRPC server.
 //
-// gRPC 1.51's own listener stops for ever after one accept without a free descriptor
-// (CVE-2023-4785). This one goes on, and turns connections away while descriptors are scarce.
+// gRPC 1.51's own listener stops for good after one accept without a free descriptor
+// (CVE-2023-4785). This class continues, and refuses connections while descriptors are scarce.
 #ifndef SERVER_NET_CONNECTION_ACCEPTOR_H_
 #define SERVER_NET_CONNECTION_ACCEPTOR_H_
 
@@ -19,14 +19,14 @@
 
 namespace canopy::server {
 
-// Takes as many descriptors as the system lets this process have. Once, at start.
+// Raises the limit of open descriptors as far as the system permits. Call it once, at the start.
 void RaiseDescriptorLimit();
 
 // Thread-compatible. Must be stopped before its gRPC server is destroyed.
 class ConnectionAcceptor {
  public:
-  // `sink`: where `socket`'s connections go. `refused`: called for each that is turned away; may be
-  // null.
+  // `sink` receives the connections of `socket`. `refused` is called for each refused connection;
+  // it may be null.
   ConnectionAcceptor(std::unique_ptr<ListenSocket> socket,
                      std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> sink,
                      std::function<void()> refused);
@@ -36,26 +36,26 @@ class ConnectionAcceptor {
 
   const std::string& address() const { return address_; }
 
-  // Closes the socket: later connections are refused by the system. May be repeated.
+  // Closes the socket, so that the system refuses later connections. May be called again.
   void Stop();
 
-  // After Stop. Tells the clients that nothing comes any more on their connections, behind what
-  // gRPC has written, and waits until they have closed them too, until `deadline` at most. Calls in
-  // flight end there as with a server that is gone: UNAVAILABLE.
+  // Ends the open connections; call it after Stop. Sends the clients the end of the stream after
+  // everything that gRPC has written, and waits until they have closed their side, until `deadline`
+  // at most. Calls in progress end with UNAVAILABLE, as if the server had gone away.
   void EndConnections(std::chrono::steady_clock::time_point deadline);
 
  private:
   void Loop();
 
   const std::string address_;
-  std::unique_ptr<ListenSocket> socket_;  // null once stopped
+  std::unique_ptr<ListenSocket> socket_;  // null after Stop
   const std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> sink_;
   const std::function<void()> refused_;
-  // Each connection's identity by its descriptor. gRPC owns the descriptor and may have closed it:
-  // the number is still the same connection while it has this identity. Belongs to the thread until
-  // that has ended.
+  // The identity of each connection, by its descriptor. gRPC owns the descriptors and may have
+  // closed them: a number refers to the same connection only while it has this identity. Used by
+  // the thread only, until the thread has ended.
   absl::flat_hash_map<int, uint64_t> connections_;
-  std::thread thread_;  // last: it uses everything above
+  std::thread thread_;  // last, because it uses everything above
 };
 
 }  // namespace canopy::server

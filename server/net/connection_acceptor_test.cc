@@ -1,4 +1,4 @@
-// What the acceptor does to descriptors that it has given away.
+// Descriptors that the acceptor has handed out.
 #include "server/net/connection_acceptor.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Owns the connections, as gRPC would.
+// Owns the connections, like gRPC.
 class Sink {
  public:
   void Add(int fd) {
@@ -72,7 +72,7 @@ class ConnectionAcceptorTest : public ::testing::Test {
     return fd;
   }
 
-  // The other end has sent the end of its stream.
+  // Returns whether the other end has sent the end of its stream.
   static bool HasEnded(int fd) {
     char byte = 0;
     return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
@@ -111,12 +111,12 @@ TEST_F(ConnectionAcceptorTest, EndsOpenConnectionsWithoutAFreeDescriptor) {
   close(client);
 }
 
-TEST_F(ConnectionAcceptorTest, ANumberThatIsAnothersNowIsLeftAlone) {
+TEST_F(ConnectionAcceptorTest, AReusedDescriptorIsNotShutDown) {
   const int client = Connect(acceptor_.address());
   const int server = sink_.Await(1)[0];
   int others[2] = {-1, -1};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
-  // gRPC closes the connection, and somebody opens another socket.
+  // gRPC closes the connection, and another socket gets its number.
   ASSERT_EQ(dup2(others[0], server), server);
   acceptor_.Stop();
   const auto begin = Clock::now();
@@ -127,8 +127,8 @@ TEST_F(ConnectionAcceptorTest, ANumberThatIsAnothersNowIsLeftAlone) {
   }
 }
 
-// A number may change hands at any instant, also between a check and what follows it.
-TEST_F(ConnectionAcceptorTest, NumbersThatChangeHandsMeanwhileAreLeftAlone) {
+// A number may be reused at any time, also between a check and the action after it.
+TEST_F(ConnectionAcceptorTest, DescriptorsThatAreReusedMeanwhileAreNotShutDown) {
   constexpr size_t kConnections = 300;
   constexpr int kRounds = 10;
   for (int round = 0; round < kRounds; ++round) {

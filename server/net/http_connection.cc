@@ -14,7 +14,7 @@ namespace canopy::server {
 namespace {
 
 constexpr size_t kChunkBytes = 16 << 10;
-// Chunks that one Advance reads to throw away, so that other connections get their turn.
+// The most chunks that one Advance reads and discards, so that other connections are not delayed.
 constexpr int kMaxDrainedChunks = 16;
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -70,7 +70,7 @@ HttpAnswer HttpConnection::AnswerTo(const HttpRequest& request, std::string* pag
   } else {
     *page = page_.render();
     answer.content_type = page_.content_type;
-    // A body, or a request that was sent before the answer to this one, is not read.
+    // Neither a body nor a request that was sent before this answer is read.
     answer.keep_alive = request.keep_alive && !request.has_body && in_.size() == request.head_bytes;
   }
   answer.sends_body = request.method != "HEAD";

@@ -1,9 +1,9 @@
 // One connection of a client to the metrics listener: a state machine over a non-blocking socket.
 //
 //   reading   bytes of a request arrive
-//   writing   its answer is on the way out; then the next request is read, or
-//   draining  what the client still sends is thrown away until it closes, because a socket that is
-//             closed with unread bytes resets the connection, and the client loses the answer
+//   writing   the answer is being sent; then the next request is read, or
+//   draining  bytes that the client still sends are discarded until it closes, because closing a
+//             socket with unread bytes resets the connection, and the client loses the answer
 #ifndef SERVER_NET_HTTP_CONNECTION_H_
 #define SERVER_NET_HTTP_CONNECTION_H_
 
@@ -18,7 +18,7 @@
 
 namespace canopy::server {
 
-// The one page that there is.
+// The only page of the listener.
 struct HttpPage {
   std::string path;
   std::string content_type;
@@ -30,14 +30,14 @@ class HttpConnection {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // A request must have arrived this long after its first byte, and a connection's first request
-  // must have begun this long after the connection. While an answer is sent, the client must take a
-  // piece of it within this time.
+  // A request must arrive within this time after its first byte, and the first request of a
+  // connection must begin within this time after the connection. While an answer is sent, the
+  // client must read some of it within this time.
   static constexpr std::chrono::seconds kTimeout{2};
-  // The whole answer must be taken within this time.
+  // The client must read the whole answer within this time.
   static constexpr std::chrono::seconds kAnswerTimeout{30};
-  // How long a connection that has had an answer waits for its next request: longer than the common
-  // scrape interval of a minute.
+  // The time that a connection waits for its next request: longer than the common scrape interval
+  // of a minute.
   static constexpr std::chrono::seconds kIdleTimeout{75};
 
   // `fd` must be non-blocking. `page` must outlive the connection.
@@ -46,22 +46,22 @@ class HttpConnection {
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
-  // Reads and writes as much as the socket takes without waiting. Returns false once the connection
-  // is over, and its deadline ends it too: it is to be destroyed then. A request that has arrived
-  // is answered even if the deadline passed before this call looked.
+  // Reads and writes as much as the socket allows without blocking. Returns false if the connection
+  // has ended, also by its deadline; the caller then destroys it. A request that has arrived is
+  // answered even if the deadline passed before this call.
   bool Advance(TimePoint now);
 
   int fd() const { return fd_; }
-  // The events that poll should wait for.
+  // Returns the events that poll must wait for.
   int16_t events() const;
   TimePoint deadline() const { return deadline_; }
-  // No answer is being made or sent.
+  // Returns whether no answer is being made or sent.
   bool idle() const { return state_ != State::kWriting; }
 
  private:
   enum class State { kReading, kWriting, kDraining };
 
-  // Each returns false once the connection is over.
+  // These methods return false if the connection has ended.
   bool Read(TimePoint now);
   bool Write(TimePoint now);
   bool Drain();
@@ -72,10 +72,10 @@ class HttpConnection {
   const HttpPage& page_;
   State state_ = State::kReading;
   TimePoint deadline_;
-  TimePoint answer_deadline_;  // while writing
+  TimePoint answer_deadline_;  // used while writing
   std::string in_;
   std::string out_;
-  size_t num_sent_ = 0;  // of out_
+  size_t num_sent_ = 0;  // the number of bytes of out_ that were sent
   bool keep_alive_ = false;
 };
 

@@ -36,7 +36,7 @@ class HttpConnectionTest : public ::testing::Test {
               static_cast<ssize_t>(bytes.size()));
   }
 
-  // What has arrived, up to a small piece of it.
+  // Returns the bytes that have arrived, up to a small limit.
   std::string Receive() const {
     std::string bytes(4'096, '\0');
     const ssize_t size = recv(client_, &bytes[0], bytes.size(), 0);
@@ -67,7 +67,7 @@ TEST_F(HttpConnectionTest, WaitsForTheNextScrapeOfAMinute) {
   EXPECT_FALSE(AdvanceAt(seconds(61) + HttpConnection::kIdleTimeout));
 }
 
-// The listener's thread may look late, on a busy machine.
+// On a busy machine the listener's thread may look late.
 TEST_F(HttpConnectionTest, ARequestThatHasArrivedIsAnsweredAfterTheDeadline) {
   Start();
   Send(kGet);
@@ -93,7 +93,7 @@ TEST_F(HttpConnectionTest, ASlowReaderIsDroppedAfterTheAnswersTime) {
   Start(std::string(64 << 20, 'x'));
   Send(kGet);
   ASSERT_TRUE(AdvanceAt(seconds(0)));
-  // Takes a piece each second, so that there is always some progress.
+  // Reads some bytes each second, so that there is always progress.
   seconds last{0};
   for (seconds at{1}; at < 10 * HttpConnection::kAnswerTimeout; ++at) {
     for (int i = 0; i < 20; ++i) {

@@ -26,7 +26,7 @@ HttpParse Refused(int status, absl::string_view problem) {
   return parse;
 }
 
-// RFC 9110, 5.6.2.
+// Returns whether `text` is a token of RFC 9110, 5.6.2.
 bool IsToken(absl::string_view text) {
   constexpr absl::string_view kSymbols = "!#$%&'*+-.^_`|~";
   return !text.empty() && absl::c_all_of(text, [&](char c) {
@@ -41,7 +41,8 @@ bool HasControlCharacter(absl::string_view text) {
   });
 }
 
-// Takes the next line off `bytes`, without its end; nothing if it is not there yet.
+// Removes the next line from `bytes` and returns it without its end; nullopt if it has not arrived
+// yet.
 std::optional<absl::string_view> TakeLine(absl::string_view* bytes) {
   const size_t end = bytes->find('\n');
   if (end == absl::string_view::npos) {
@@ -53,7 +54,8 @@ std::optional<absl::string_view> TakeLine(absl::string_view* bytes) {
   return line;
 }
 
-// The path of a target in origin-form ("/metrics?x") or absolute-form ("http://host/metrics").
+// Returns the path of a target in origin-form ("/metrics?x") or absolute-form
+// ("http://host/metrics").
 std::optional<std::string> PathOf(absl::string_view target) {
   if (!absl::StartsWith(target, "/")) {
     const size_t scheme = target.find("://");
@@ -73,7 +75,7 @@ std::optional<std::string> PathOf(absl::string_view target) {
   return path.empty() ? "/" : std::string(path);
 }
 
-// Reads "GET /metrics HTTP/1.1" into `parse`; false if that refuses the request.
+// Parses "GET /metrics HTTP/1.1" into `parse`. Returns false if the request is refused.
 bool ReadFirstLine(absl::string_view line, HttpParse* parse) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
   if (words.size() != 3 || !IsToken(words[0]) || HasControlCharacter(line)) {
@@ -94,7 +96,7 @@ bool ReadFirstLine(absl::string_view line, HttpParse* parse) {
     return false;
   }
   parse->request.method = std::string(words[0]);
-  // HTTP/1.0 connections are always closed: keeping them would have to be announced.
+  // Connections of HTTP/1.0 are always closed, because keeping one open would need a header.
   parse->request.keep_alive = version[7] != '0';
   if (const std::optional<std::string> path = PathOf(words[1]); path.has_value()) {
     parse->request.path = *path;
@@ -105,7 +107,7 @@ bool ReadFirstLine(absl::string_view line, HttpParse* parse) {
   return true;
 }
 
-// Reads "Connection: close" and the like; false if that refuses the request.
+// Parses fields such as "Connection: close". Returns false if the request is refused.
 bool ReadField(absl::string_view line, HttpParse* parse) {
   const size_t colon = line.find(':');
   if (colon == absl::string_view::npos || !IsToken(line.substr(0, colon)) ||
@@ -117,7 +119,7 @@ bool ReadField(absl::string_view line, HttpParse* parse) {
   const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
   if (absl::EqualsIgnoreCase(name, "Connection")) {
     for (const absl::string_view option : absl::StrSplit(value, ',')) {
-      // `keep-alive` is HTTP/1.1's default, and does not take `close` back.
+      // `keep-alive` is the default of HTTP/1.1 and does not override `close`.
       if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(option), "close")) {
         parse->request.keep_alive = false;
       }

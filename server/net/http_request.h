@@ -1,6 +1,5 @@
-// Reads the head of an HTTP/1.x request and writes the head of its answer: bytes in, bytes out,
-// without sockets. Only as much of HTTP as a page for Prometheus needs; bodies of requests are
-// never read.
+// Parses the head of an HTTP/1.x request and formats the head of its answer, without sockets.
+// Supports only the part of HTTP that a page for Prometheus needs. Request bodies are never read.
 #ifndef SERVER_NET_HTTP_REQUEST_H_
 #define SERVER_NET_HTTP_REQUEST_H_
 
@@ -11,7 +10,7 @@
 
 namespace canopy::server {
 
-// The longest head of a request: its first line and its header fields.
+// The most bytes of a request's head: its first line and its header fields.
 inline constexpr size_t kMaxHttpHeadBytes = 8 << 10;
 
 struct HttpRequest {
@@ -26,24 +25,24 @@ struct HttpParse {
   enum class State { kIncomplete, kDone, kRefused };
 
   State state = State::kIncomplete;
-  HttpRequest request;        // if done
-  int status = 0;             // of the answer, if refused: 400, 431 or 505
-  absl::string_view problem;  // in words, for the answer's body
+  HttpRequest request;        // set if the state is done
+  int status = 0;             // the status of the answer if the request is refused: 400, 431 or 505
+  absl::string_view problem;  // the reason in words, for the answer's body
 };
 
-// Reads as much of a request as has arrived. A head that is longer than kMaxHttpHeadBytes is
-// refused as soon as that is known. Lines may end with CRLF or LF.
+// Parses the bytes of a request that have arrived. A head of more than kMaxHttpHeadBytes is refused
+// as early as possible. Lines may end with CRLF or LF.
 HttpParse ParseHttpRequest(absl::string_view bytes);
 
 struct HttpAnswer {
   int status = 200;
   absl::string_view content_type = "text/plain; charset=utf-8";
   absl::string_view body;
-  bool sends_body = true;   // false for HEAD, whose answer has the head that GET's would have
-  bool keep_alive = false;  // otherwise the connection is closed behind the answer
+  bool sends_body = true;   // false for HEAD; the head of the answer is that of GET
+  bool keep_alive = false;  // if false, the connection is closed after the answer
 };
 
-// Returns the bytes of an answer. 405 names the methods that are allowed, GET and HEAD.
+// Returns the bytes of an answer. A 405 names the allowed methods, GET and HEAD.
 std::string FormatHttpAnswer(const HttpAnswer& answer);
 
 }  // namespace canopy::server

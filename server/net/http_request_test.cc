@@ -55,7 +55,7 @@ TEST(HttpRequestTest, ReadsMethodPathAndWhetherMoreComes) {
     EXPECT_EQ(parse.request.path, each.path);
     EXPECT_EQ(parse.request.keep_alive, each.keep_alive);
     EXPECT_EQ(parse.request.has_body, each.has_body);
-    // It is incomplete until its last byte is there, and what follows is not its head.
+    // The head is incomplete until its last byte, and the bytes after it are not part of it.
     const size_t head = parse.request.head_bytes;
     EXPECT_EQ(ParseHttpRequest(each.text.substr(0, head - 1)).state, State::kIncomplete);
     EXPECT_EQ(ParseHttpRequest(each.text + "GET /").request.head_bytes, head);

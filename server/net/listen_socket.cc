@@ -31,8 +31,8 @@ absl::Status BindError(absl::string_view address, int error) {
                                                 : std::generic_category().message(error));
 }
 
-// A listening socket on the first of the addresses that can be bound; -1 = none can, and errno says
-// why the last cannot.
+// Returns a socket that listens on the first address that can be bound; -1 if none can, with the
+// errno of the last one.
 int Bind(const addrinfo* addresses) {
   for (const addrinfo* entry = addresses; entry != nullptr; entry = entry->ai_next) {
     const int fd = socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -104,7 +104,7 @@ ListenSocket::~ListenSocket() {
 int ListenSocket::Accept() {
   bool exhausted = false;
   while (true) {
-    // Out of descriptors the socket stays readable: wait for time to pass instead.
+    // Without free descriptors the socket stays readable, so this waits for the timeout instead.
     pollfd pollers[] = {{stop_fd_, POLLIN, 0}, {exhausted ? -1 : fd_, POLLIN, 0}};
     const int ready = poll(pollers, 2, exhausted ? kExhaustedWaitMs : -1);
     if (ready > 0 && pollers[0].revents != 0) {
@@ -128,7 +128,7 @@ bool ListenSocket::IsExhausted(int error) {
 
 void ListenSocket::Stop() {
   const uint64_t one = 1;
-  // Cannot fail: the counter is far from full.
+  // The write cannot fail, because the counter is far from its limit.
   (void)!write(stop_fd_, &one, sizeof(one));
 }
 

@@ -1,4 +1,4 @@
-// TCP sockets of ours that wait for connections.
+// TCP sockets that listen for connections.
 #ifndef SERVER_NET_LISTEN_SOCKET_H_
 #define SERVER_NET_LISTEN_SOCKET_H_
 
@@ -9,32 +9,31 @@
 
 namespace canopy::server {
 
-// Descriptors that gRPC's connections leave to everything else: metrics, health, model files.
+// Descriptors that gRPC's connections must leave free for metrics, health and model files.
 inline constexpr int kReservedDescriptors = 32;
 
 // A listening socket and a way to stop the threads that wait for it. Thread-safe.
 class ListenSocket {
  public:
-  // Binds HOST:PORT, port 0 = any free one. UNAVAILABLE with the reason when it cannot.
+  // Binds HOST:PORT; port 0 = any free port. Returns UNAVAILABLE with the reason if that fails.
   static absl::StatusOr<std::unique_ptr<ListenSocket>> Open(const std::string& address);
   ~ListenSocket();
   ListenSocket(const ListenSocket&) = delete;
   ListenSocket& operator=(const ListenSocket&) = delete;
 
-  // HOST:PORT with the bound port.
+  // Returns HOST:PORT with the bound port.
   const std::string& address() const { return address_; }
   int fd() const { return fd_; }
 
-  // Waits for a connection and returns its non-blocking descriptor, which the caller owns; -1 once
-  // Stop was called. Where descriptors or memory have run out, it tries again ten times a second.
+  // Waits for a connection and returns its non-blocking descriptor, which the caller owns. Returns
+  // -1 after Stop. If descriptors or memory have run out, tries again ten times a second.
   int Accept();
-  // Returns a connection that waits, as Accept does, or -1 with errno if there is none. Does not
-  // wait.
+  // Returns a waiting connection, as Accept does, or -1 with errno if there is none. Never blocks.
   int TryAccept();
-  // Returns whether `error`, an errno of TryAccept, says that descriptors or memory have run out.
-  // The socket stays readable then, so that polling it would not wait.
+  // Returns whether `error`, an errno of TryAccept, means that descriptors or memory have run out.
+  // The socket stays readable then, so that a poll of it would return at once.
   static bool IsExhausted(int error);
-  // Lets every Accept, now and later, return -1, and makes stop_fd() readable.
+  // Makes every current and later Accept return -1, and makes stop_fd() readable.
   void Stop();
   int stop_fd() const { return stop_fd_; }
 
@@ -42,7 +41,7 @@ class ListenSocket {
   ListenSocket(int fd, int stop_fd, std::string address);
 
   const int fd_;
-  const int stop_fd_;  // readable once stopped
+  const int stop_fd_;  // readable after Stop
   const std::string address_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Counts, and can be waited for.
+// A counter with a wait.
 class Counter {
  public:
   void Add() {
@@ -46,7 +46,7 @@ TEST(WriteWatchdogTest, CutsAWriteThatIsNotTakenOnce) {
   counted.Await(1);
   EXPECT_EQ(cuts.count(), 1);
   stalled.Done();
-  // Its next write has a time of its own.
+  // The next write has a deadline of its own.
   stalled.Started();
   counted.Await(2);
   EXPECT_EQ(cuts.count(), 2);
@@ -69,7 +69,8 @@ TEST(WriteWatchdogTest, ATimeoutBeyondTheClockNeverCuts) {
     Counter cuts;
     WriteWatchdog watchdog(timeout, [&] { cuts.Add(); });
     WriteWatchdog::Writer writer(&watchdog, [] { FAIL() << "cut"; });
-    // A timeout that overflows is due at once: the alarm would ring before a later, short one.
+    // A timeout that overflows must not be due at once, or the alarm would fire before a later,
+    // short one.
     writer.Started();
     Counter later;
     Alarm alarm([&] { later.Add(); });
@@ -79,8 +80,9 @@ TEST(WriteWatchdogTest, ATimeoutBeyondTheClockNeverCuts) {
   }
 }
 
-// What was taken in time, and what is gone, is not cut when a later write's time comes.
-TEST(WriteWatchdogTest, WritersMayGoWhileTheyWrite) {
+// A write that was complete in time, or whose writer is gone, is not cut at a later write's
+// deadline.
+TEST(WriteWatchdogTest, WritersMayBeDestroyedDuringAWrite) {
   constexpr auto kTimeout = std::chrono::milliseconds(100);
   bool in_time = false;
   while (!in_time) {
@@ -96,7 +98,7 @@ TEST(WriteWatchdogTest, WritersMayGoWhileTheyWrite) {
       WriteWatchdog::Writer gone(&watchdog, [&] { other_cuts.Add(); });
       gone.Started();
     }
-    // On a machine that stood still meanwhile, some were rightly cut.
+    // If the machine paused meanwhile, some writes were cut correctly.
     in_time = Clock::now() - begin < kTimeout;
     WriteWatchdog::Writer last(&watchdog, [&] { cuts.Add(); });
     last.Started();
@@ -113,7 +115,7 @@ TEST(WriteWatchdogTest, EachWriterIsCutAtItsOwnDeadline) {
   constexpr auto kTimeout = std::chrono::milliseconds(30);
   constexpr int kWriters = 20;
   Counter counted;
-  std::vector<int> order;  // the watchdog's thread fills it
+  std::vector<int> order;  // filled by the watchdog's thread
   std::vector<Clock::time_point> cut_at(kWriters);
   WriteWatchdog watchdog(absl::FromChrono(kTimeout), [&] { counted.Add(); });
   std::vector<std::unique_ptr<WriteWatchdog::Writer>> writers;
@@ -123,7 +125,7 @@ TEST(WriteWatchdogTest, EachWriterIsCutAtItsOwnDeadline) {
       order.push_back(i);
       cut_at[i] = Clock::now();
     }));
-    // Apart, so that they are due one after the other.
+    // The writes start at different times, so that they are due one after the other.
     while (!started_at.empty() && Clock::now() < started_at.back() + kTimeout / 10) {
       std::this_thread::yield();
     }
@@ -137,8 +139,8 @@ TEST(WriteWatchdogTest, EachWriterIsCutAtItsOwnDeadline) {
   }
 }
 
-TEST(WriteWatchdogTest, TheWritesOfOthersDoNotPutOffACut) {
-  // Long enough that no pause of this thread takes as long.
+TEST(WriteWatchdogTest, OtherWritesDoNotDelayACut) {
+  // The timeout is longer than any pause of this thread.
   constexpr auto kTimeout = std::chrono::milliseconds(300);
   constexpr auto kGiveUp = std::chrono::seconds(6);
   Counter cuts;
@@ -183,7 +185,7 @@ TEST(WriteWatchdogTest, ZeroIsForever) {
   WriteWatchdog watchdog(absl::ZeroDuration(), [] { FAIL(); });
   WriteWatchdog::Writer writer(&watchdog, [] { FAIL(); });
   writer.Started();
-  // As long as it takes another to be cut, and then some.
+  // Waits until another write is cut, and a little longer.
   Counter counted;
   WriteWatchdog other_watch(absl::Milliseconds(1), [&] { counted.Add(); });
   WriteWatchdog::Writer other(&other_watch, [] {});

@@ -20,8 +20,8 @@ namespace {
 
 constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
-// Loading may take its time; requests may not. Threads that LibTorch starts here inherit it. Where
-// the system refuses, loading is as urgent as the rest.
+// Loading may be slow, but must not slow down requests. The threads that LibTorch starts here
+// inherit the priority. If the system refuses, loading has the priority of the other threads.
 void LowerPriorityOfThisThread() {
   constexpr int kNice = 10;
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
@@ -64,12 +64,12 @@ class LoadCall final : public CallReactor {
       return;
     }
     request_ = *std::move(request);
-    // Always has room.
+    // The queue of the pool is not bounded, so the task is accepted.
     (void)service_.loads_.Schedule([this] { Run(); });
   }
 
  private:
-  // On the loading thread.
+  // Runs on the loading thread.
   void Run() {
     const absl::StatusOr<std::shared_ptr<const ModelInfo>> loaded =
         service_.loader_->Load(request_, [this] { return CheckWanted(); });

@@ -1,9 +1,10 @@
-// canopy.v1.Admin: what operators and trainers ask of a running server, on a listener of its own.
+// canopy.v1.Admin: the operations of operators and trainers on a running server, on a listener of
+// its own.
 //
 //   LoadWeights: gRPC thread checks -> the loading thread loads, warms up, swaps and answers
 //
-// One load at a time: another is refused at once, with the delay after which to come back. A load
-// ends without a swap when its caller leaves, its deadline passes or the server drains.
+// Only one load runs at a time. Another one is refused at once, with a retry delay. A load ends
+// without a swap if its caller leaves, its deadline passes or the server drains.
 #ifndef SERVER_RPC_ADMIN_SERVICE_H_
 #define SERVER_RPC_ADMIN_SERVICE_H_
 
@@ -19,13 +20,13 @@
 
 namespace canopy::server {
 
-// Thread-safe. Outlives the gRPC server that it is registered with; `context` outlives it.
+// Thread-safe. Must outlive the gRPC server that it is registered with. `context` must outlive it.
 class AdminService final : public v1::Admin::WithRawCallbackMethod_LoadWeights<v1::Admin::Service> {
  public:
   explicit AdminService(ServiceContext* context);
   ~AdminService() override;
 
-  // What loads. Before calls are let in; must outlive every call.
+  // Sets the loader. Call it before calls are admitted; the loader must outlive every call.
   void SetLoader(std::unique_ptr<WeightLoader> loader) { loader_ = std::move(loader); }
 
   grpc::ServerUnaryReactor* LoadWeights(grpc::CallbackServerContext* call,
@@ -36,7 +37,7 @@ class AdminService final : public v1::Admin::WithRawCallbackMethod_LoadWeights<v
   friend class LoadCall;
 
   ServiceContext& context_;
-  std::unique_ptr<WeightLoader> loader_;  // used by the loading thread alone
+  std::unique_ptr<WeightLoader> loader_;  // used by the loading thread only
   std::atomic<bool> loading_{false};
   std::atomic<bool> draining_{false};
   WorkerPool loads_{1, 0};  // last: it uses everything above

@@ -1,4 +1,4 @@
-// Which calls are let in: none while models load or the server drains, and how many are inside.
+// Admits calls, except while models load or the server drains, and counts the calls in progress.
 #ifndef SERVER_RPC_CALL_GATE_H_
 #define SERVER_RPC_CALL_GATE_H_
 
@@ -17,35 +17,35 @@
 
 namespace canopy::server {
 
-// What serves calls once models are loaded.
+// The objects that serve calls after the models are loaded.
 struct ServingState {
   Engine* engine = nullptr;
-  LimitMap limits;  // in force, for GetModel
+  LimitMap limits;  // the limits in force, for GetModel
 };
 
-// What a call ends with that a drain does not let in.
+// The status returned to calls that arrive while the server drains.
 absl::Status DrainingError();
 
-// Loading when made. Thread-safe.
+// A gate starts in the loading state, in which it admits no call. Thread-safe.
 class CallGate {
  public:
-  // Lets calls in. Once; the engine must outlive every call.
+  // Admits calls from now on. Call it once; the engine must outlive every call.
   void Open(ServingState state) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Lets no further call in. Final. Calls the watchers.
+  // Stops admitting calls, for good, and calls the watchers.
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // `drain` is called once when draining starts, or at once if it has; not after RemoveDrainWatcher
-  // has returned. It must not call this object.
+  // Calls `drain` once when draining starts, or at once if it has started, but never after
+  // RemoveDrainWatcher has returned. `drain` must not call this object.
   void AddDrainWatcher(const void* watcher, const std::function<void()>& drain)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void RemoveDrainWatcher(const void* watcher) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A call comes in: what to use, valid as long as this object, or UNAVAILABLE. Each success needs
-  // one Leave.
+  // Admits a call. Returns the objects that serve it, which are valid as long as the gate, or
+  // UNAVAILABLE. Each success needs one Leave.
   absl::StatusOr<const ServingState*> Enter() ABSL_LOCKS_EXCLUDED(mutex_);
   void Leave() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits until no call is inside; false when one still is after `timeout`.
+  // Waits until no call is in progress. Returns false if one still is after `timeout`.
   bool AwaitIdle(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

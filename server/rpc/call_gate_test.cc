@@ -8,7 +8,7 @@
 namespace canopy::server {
 namespace {
 
-TEST(CallGateTest, LetsNobodyInWhileLoading) {
+TEST(CallGateTest, CallsAreUnavailableWhileLoading) {
   CallGate gate;
   const absl::Status loading = gate.Enter().status();
   EXPECT_EQ(loading.code(), absl::StatusCode::kUnavailable);
@@ -38,7 +38,7 @@ TEST(CallGateTest, DrainingRefusesAndWaitsForThoseInside) {
   last.join();
 }
 
-TEST(CallGateTest, EachWatcherHearsOfTheDrainOnce) {
+TEST(CallGateTest, EachWatcherIsCalledOnce) {
   CallGate gate;
   int early = 0;
   int gone = 0;

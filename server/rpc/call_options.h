@@ -1,4 +1,4 @@
-// The options of calls and of the connections that they come on.
+// Options of calls and of their connections.
 #ifndef SERVER_RPC_CALL_OPTIONS_H_
 #define SERVER_RPC_CALL_OPTIONS_H_
 
@@ -13,25 +13,27 @@ namespace canopy::server {
 
 struct CallOptions {
   RequestLimits request;
-  int32_t max_stream_in_flight = 64;  // unanswered requests of one stream; >= 1
-  int32_t encode_threads = 0;         // threads that encode answers; 0 = one a core, but 2 to 4
-  // Answers of more estimated bytes are encoded one at a time, on a thread of their own; >= 0.
-  // While its lists are encoded, an answer takes three times the memory that it reserved. No flag.
+  int32_t max_stream_in_flight = 64;  // the most unanswered requests of one stream; >= 1
+  int32_t encode_threads = 0;         // threads that encode answers; 0 = one per core, but 2 to 4
+  // Answers with more estimated bytes are encoded one at a time on a thread of their own, because
+  // an answer takes three times its reserved memory while its lists are encoded; >= 0. There is no
+  // flag.
   int64_t large_answer_bytes = int64_t{64} << 20;
   LogRequests log_requests = LogRequests::kErrors;
-  // Estimated host memory of all requests that are not answered yet; >= 1.
+  // The most host memory that all unanswered requests may take, as estimated; >= 1.
   int64_t max_request_memory_bytes = int64_t{8} << 30;
-  // Bytes that the process may have resident; 0 = the limit of its control group, if it has one.
+  // The most resident memory of the process; 0 = the limit of its control group, if it has one.
   int64_t memory_limit_bytes = 0;
-  // After this, the call of a client that does not read is cut; zero = never.
+  // A call is cut if its client reads nothing for this long; zero = never.
   absl::Duration write_timeout = absl::Minutes(1);
 };
 
-// Limits on what one connection may send.
+// Limits on the data that one connection may send.
 struct ConnectionLimits {
-  // Bytes of one message, below 2^31; calls with larger ones end with gRPC's RESOURCE_EXHAUSTED.
+  // The most bytes of one message, below 2^31. gRPC ends calls with larger messages with
+  // RESOURCE_EXHAUSTED.
   int64_t max_request_bytes = kDefaultMaxRequestBytes;
-  int32_t max_concurrent_streams = 1'024;  // calls in flight
+  int32_t max_concurrent_streams = 1'024;  // calls in progress
 };
 
 }  // namespace canopy::server

@@ -13,7 +13,7 @@
 namespace canopy::server {
 namespace {
 
-// A deadline that is further away is treated as none, so that nothing has to keep track of it.
+// A deadline that is further away counts as none, so that no timer has to be kept for it.
 constexpr absl::Duration kFarAway = absl::Hours(24 * 365);
 
 constexpr char kRetryPushbackTrailer[] = "grpc-retry-pushback-ms";
@@ -72,7 +72,7 @@ void CallReactor::OnCancel() {
   Abandoned();
 }
 
-// A drain waits for this: the answer is written.
+// A drain waits until the answer is written, which is now.
 void CallReactor::OnDone() {
   TakeOver(this);
   if (entered_) {
@@ -89,8 +89,8 @@ absl::string_view FindMetadata(const grpc::CallbackServerContext& call, const ch
 }
 
 std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerContext& call) {
-  // Not call.deadline(): its conversion to std::chrono overflows from 2262 on, and "no deadline" of
-  // gRPC for Go and for Java is later than that.
+  // call.deadline() is not used, because its conversion to std::chrono overflows from 2262 on, and
+  // "no deadline" of gRPC for Go and for Java is later than that.
   const gpr_timespec deadline = call.raw_deadline();
   const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
   const absl::Duration time_left = absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);

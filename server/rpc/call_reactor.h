@@ -1,5 +1,5 @@
-// What the reactors of all unary calls share: admission, cancellation, metrics, the one way to
-// finish, and an end for clients that do not read the answer.
+// The base of the reactors of all unary calls: admission, cancellation, metrics, the one way to
+// finish, and a timeout for clients that do not read the answer.
 #ifndef SERVER_RPC_CALL_REACTOR_H_
 #define SERVER_RPC_CALL_REACTOR_H_
 
@@ -17,13 +17,13 @@
 
 namespace canopy::server {
 
-// The value of a client's metadata; '' when it is not there, or more than once.
+// Returns the value of a client's metadata; '' if the key is missing or occurs more than once.
 absl::string_view FindMetadata(const grpc::CallbackServerContext& call, const char* key);
 
-// The client's deadline on the monotonic clock; max = none.
+// Returns the client's deadline on the monotonic clock; max = no deadline.
 std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerContext& call);
 
-// One call. Deletes itself when gRPC is done with it, which is after Answer.
+// One call. It deletes itself when gRPC is done with it, which is after Answer.
 class CallReactor : public grpc::ServerUnaryReactor {
  public:
   CallReactor(Method method, grpc::CallbackServerContext* call, ServiceContext* context);
@@ -33,17 +33,18 @@ class CallReactor : public grpc::ServerUnaryReactor {
  protected:
   ~CallReactor() override = default;
 
-  // What serves the call when it is let in; null = the call has been answered.
+  // Admits the call and returns the objects that serve it. Null = the call has been answered.
   const ServingState* Enter();
-  // Exactly once a call, from any thread; nothing of the reactor may be used afterwards.
+  // Answers the call. Must be called exactly once, on any thread. The reactor must not be used
+  // afterwards.
   void Answer(const absl::Status& status);
 
   ServiceContext& context() const { return context_; }
-  // Whether the client is gone or its deadline has passed, as far as gRPC has noticed.
+  // Returns whether gRPC has noticed that the client left or that its deadline passed.
   bool cancelled() const { return cancelled_.load(); }
-  // What the call's log line adds to its method, peer and time.
+  // Adds fields to the call's log line, which already has its method, peer and time.
   virtual void Describe(RequestRecord* /*record*/) const {}
-  // Called once cancelled() has become true, unless the call is answered before; from any thread.
+  // Called on any thread after cancelled() has become true, unless the call is answered before.
   virtual void Abandoned() {}
   Caller caller() const { return {call_.peer(), DeadlineOf(call_)}; }
 

@@ -10,17 +10,17 @@
 
 namespace canopy::server {
 
-// Live and not ready when made. Thread-safe.
+// A new object is live and not ready. Thread-safe.
 class Health {
  public:
-  // Call before a server is built: gives it gRPC's health service.
+  // Adds gRPC's health service to servers. Call it before a server is built.
   static void Enable();
 
-  // Keeps `server`'s health service up to date; `server` must outlive this object.
+  // Keeps the health service of `server` up to date. `server` must outlive this object.
   void Add(grpc::Server* server) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void SetReady(bool ready) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Neither live nor ready again: the process should be restarted.
+  // Makes the process neither live nor ready, for good, so that it is restarted.
   void SetDead() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

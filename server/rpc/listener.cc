@@ -15,7 +15,8 @@
 namespace canopy::server {
 namespace {
 
-// Ours need a few hundred bytes; a proxy's trace and credential headers some thousand.
+// Canopy's clients need a few hundred bytes; the trace and credential headers of a proxy some
+// thousand.
 constexpr int kMaxMetadataBytes = 16 << 10;
 
 // A half-open connection is found within half a minute.
@@ -27,7 +28,8 @@ constexpr int kMinPingIntervalMs = 5'000;
 void SetArguments(const ListenerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.limits.max_request_bytes));
   builder->SetMaxSendMessageSize(-1);
-  // A few compressed bytes may stand for gigabytes, and gRPC limits a message only once it is open.
+  // A few compressed bytes may stand for gigabytes, and gRPC checks the size of a message only
+  // after decompression.
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
@@ -84,8 +86,8 @@ absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Ser
   return listener;
 }
 
-// gRPC's own shutdown drops what comes until clients have heard of it, and tells them that they
-// cancelled it. So it begins when nobody can hear it any more.
+// gRPC's own shutdown drops new calls until clients have been told, and reports to those clients
+// that they cancelled the call. So it starts only after all connections are closed.
 void Listener::Shutdown(std::chrono::steady_clock::time_point deadline) {
   if (acceptor != nullptr) {
     acceptor->Stop();

@@ -1,4 +1,4 @@
-// Builds a gRPC server on one plaintext address, with the settings that all our listeners share.
+// Builds a gRPC server on one plaintext address, with the settings that all listeners share.
 #ifndef SERVER_RPC_LISTENER_H_
 #define SERVER_RPC_LISTENER_H_
 
@@ -18,15 +18,15 @@
 namespace canopy::server {
 
 struct ListenerOptions {
-  std::string address;  // HOST:PORT; port 0 = any free one
+  std::string address;  // HOST:PORT; port 0 = any free port
   ConnectionLimits limits;
   bool reflection = false;
-  std::function<void()> connection_refused;  // called for each; may be null
-  // Text of the UNIMPLEMENTED that calls of other services get; '' = gRPC's, which is empty.
+  std::function<void()> connection_refused;  // called for each refused connection; may be null
+  // The text of UNIMPLEMENTED for calls of other services; '' = the empty text of gRPC.
   std::string other_services;
 };
 
-// Answers every call with UNIMPLEMENTED and one text.
+// Answers every call with UNIMPLEMENTED and the same text.
 class OtherServices final : public grpc::CallbackGenericService {
  public:
   explicit OtherServices(std::string text) : text_(std::move(text)) {}
@@ -38,23 +38,23 @@ class OtherServices final : public grpc::CallbackGenericService {
   const std::string text_;
 };
 
-// Destroyed from the last member to the first, as gRPC wants it.
+// The members are destroyed from the last to the first, as gRPC requires.
 struct Listener {
-  // Null where gRPC answers calls of other services.
+  // Null if gRPC answers calls of other services.
   std::unique_ptr<OtherServices> other_services;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<ConnectionAcceptor> acceptor;
 
-  // HOST:PORT with the bound port; '' = not started.
+  // Returns HOST:PORT with the bound port; '' = not started.
   std::string address() const { return acceptor == nullptr ? "" : acceptor->address(); }
-  // Takes no more connections and ends those that are open, which cancels calls that are still in
-  // flight, at `deadline` at the latest. Returns when all calls have ended.
+  // Accepts no more connections and closes the open ones at `deadline` at the latest, which cancels
+  // calls in progress. Returns when all calls have ended.
   void Shutdown(std::chrono::steady_clock::time_point deadline);
 };
 
 // Starts to answer calls to `service` (not owned, null = none) and to the health service. Without a
-// service, `other_services` must be set, since gRPC starts no server without one. UNAVAILABLE when
-// the address cannot be bound.
+// service `other_services` must be set, because gRPC starts no server without a service. Returns
+// UNAVAILABLE if the address cannot be bound.
 absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Service* service);
 
 }  // namespace canopy::server

@@ -1,4 +1,4 @@
-// Where models come from: LibTorch in the real program, fakes in tests.
+// The function that loads models: LibTorch in the real program, fakes in tests.
 #ifndef SERVER_RPC_MODEL_LOADER_H_
 #define SERVER_RPC_MODEL_LOADER_H_
 
@@ -12,9 +12,9 @@
 
 namespace canopy::server {
 
-// Loads a model and makes it ready. `replacement` is null at the start; otherwise the model is to
-// take the place of replacement->served, and has the version after its. RESOURCE_EXHAUSTED where
-// memory is short, DATA_LOSS for a bad checkpoint, NOT_FOUND for what is not there.
+// Loads a model and prepares it for requests. `replacement` is null at the start. Otherwise the
+// model replaces replacement->served and has the next version. Returns RESOURCE_EXHAUSTED if there
+// is too little memory, DATA_LOSS for a bad checkpoint, and NOT_FOUND if the source does not exist.
 using ModelLoader = std::function<absl::StatusOr<std::unique_ptr<ModelRunner>>(
     const ModelSource& model, const ModelOptions& options, const Replacement* replacement)>;
 

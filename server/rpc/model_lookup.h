@@ -1,4 +1,4 @@
-// Loaded models by the name that a client gives.
+// Finds loaded models by the name that a client gives.
 #ifndef SERVER_RPC_MODEL_LOOKUP_H_
 #define SERVER_RPC_MODEL_LOOKUP_H_
 
@@ -11,7 +11,8 @@
 
 namespace canopy::server {
 
-// '' = the first. NOT_FOUND, naming those that are loaded.
+// Returns the model; '' = the first one. Returns NOT_FOUND, with the names of the loaded models, if
+// there is none.
 absl::StatusOr<std::shared_ptr<const ModelInfo>> FindLoadedModel(const Engine& engine,
                                                                  absl::string_view name);
 

@@ -9,7 +9,7 @@
 namespace canopy::server {
 namespace {
 
-// The name that gRPC's plug-in gives itself.
+// The name of gRPC's reflection plug-in.
 constexpr char kReflectionPlugin[] = "proto_server_reflection";
 
 class ReflectionRemover final : public grpc::ServerBuilderOption {

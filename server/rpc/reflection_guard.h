@@ -1,7 +1,7 @@
 // Keeps server reflection off.
 //
-// Linking gRPC's reflection library adds it to every server that the process builds, so that each
-// listener would describe itself to whoever asks.
+// Linking gRPC's reflection library adds reflection to every server that the process builds, so
+// that each listener would describe itself to any client.
 #ifndef SERVER_RPC_REFLECTION_GUARD_H_
 #define SERVER_RPC_REFLECTION_GUARD_H_
 
@@ -11,7 +11,7 @@
 
 namespace canopy::server {
 
-// A builder option that takes reflection out of the server being built, where it is linked at all.
+// Returns a builder option that removes reflection from the server if the library is linked.
 std::unique_ptr<grpc::ServerBuilderOption> WithoutReflection();
 
 }  // namespace canopy::server

@@ -34,7 +34,7 @@ class ScoreCall final : public CallReactor {
   ScoreCall(grpc::CallbackServerContext* call, ServiceContext* context, grpc::ByteBuffer* response)
       : CallReactor(Method::kScore, call, context), response_(*response), work_(context) {}
 
-  // However soon the call is answered, gRPC keeps the reactor until this returns.
+  // gRPC keeps the reactor until Start returns, even if the call is answered earlier.
   void Start(const grpc::ByteBuffer& bytes) {
     const ServingState* serving = Enter();
     if (serving == nullptr) {
@@ -57,7 +57,7 @@ class ScoreCall final : public CallReactor {
     record->request_id = work_.request_id();
     record->scored = work_.observation();
   }
-  // gRPC also cancels a call whose deadline passes; the engine tells the two apart.
+  // gRPC also cancels a call when its deadline passes; the engine distinguishes the two.
   void Abandoned() override { work_.Cancel(); }
 
   grpc::ByteBuffer& response_;
@@ -103,7 +103,7 @@ class ExplainCall final : public CallReactor {
     absl::StatusOr<PreparedRequest> request = PrepareRequest(
         fields_.request, context().request_limits,
         [this](absl::string_view name) { return FindLoadedModel(*engine_, name); }, &notes);
-    context().raw_tokens.Note(caller().client, notes);
+    context().raw_tokens.Record(caller().client, notes);
     if (!request.ok()) {
       return request.status();
     }
@@ -111,7 +111,7 @@ class ExplainCall final : public CallReactor {
     return absl::OkStatus();
   }
 
-  // On the explain thread.
+  // Runs on the explain thread.
   void Run() {
     if (cancelled()) {
       Answer(absl::CancelledError("the caller is gone"));
@@ -132,12 +132,12 @@ class ExplainCall final : public CallReactor {
   grpc::ByteBuffer& response_;
 };
 
-// A call that is answered where it comes in.
+// A call that is answered on the thread that receives it.
 class ModelCall final : public CallReactor {
  public:
   using CallReactor::CallReactor;
 
-  // `respond` turns the request's bytes and what serves them into the response.
+  // `respond` makes the response from the request's bytes and the objects that serve it.
   template <typename Respond>
   void Start(const grpc::ByteBuffer& bytes, grpc::ByteBuffer* response, const Respond& respond) {
     const ServingState* serving = Enter();
@@ -153,7 +153,7 @@ class ModelCall final : public CallReactor {
   }
 };
 
-// The name in a GetModelRequest.
+// Returns the name in a GetModelRequest.
 absl::StatusOr<absl::string_view> ReadModelName(absl::string_view message) {
   absl::string_view name;
   WireReader reader(message);
@@ -179,7 +179,7 @@ absl::StatusOr<v1::Model> DescribeModel(absl::string_view message, const Serving
   return ModelMessage(*info, serving.limits);
 }
 
-// The request holds nothing: whatever its bytes are, they are fields to ignore.
+// The request has no fields, so all its bytes are unknown fields and ignored.
 absl::StatusOr<v1::ListModelsResponse> DescribeModels(absl::string_view /*message*/,
                                                       const ServingState& serving) {
   v1::ListModelsResponse response;

@@ -1,12 +1,12 @@
-// canopy.v1.Scorer: bytes in, checked job to the engine, bytes out.
+// canopy.v1.Scorer: decodes requests, passes checked jobs to the engine, and encodes answers.
 //
 //   Score, and each request of a ScoreStream (stream_call):
 //            gRPC thread decodes and submits -> engine runs -> an encoding thread encodes and
 //            finishes the call
 //   Explain: gRPC thread decodes -> explain thread plans, draws and finishes the call
 //
-// Requests are taken as bytes (gRPC's raw methods), so that limits are enforced before memory is
-// taken, and malformed bytes get an answer of ours.
+// Requests arrive as bytes (gRPC's raw methods), so that limits are enforced before memory is
+// allocated, and so that Canopy itself answers malformed bytes.
 #ifndef SERVER_RPC_SCORE_SERVICE_H_
 #define SERVER_RPC_SCORE_SERVICE_H_
 
@@ -22,7 +22,7 @@ using ScorerCallbacks =
         v1::Scorer::WithRawCallbackMethod_Explain<v1::Scorer::WithRawCallbackMethod_GetModel<
             v1::Scorer::WithRawCallbackMethod_ListModels<v1::Scorer::Service>>>>>;
 
-// Thread-safe. Outlives the gRPC server that it is registered with; `context` outlives it.
+// Thread-safe. Must outlive the gRPC server that it is registered with. `context` must outlive it.
 class ScoreService final : public ScorerCallbacks {
  public:
   explicit ScoreService(ServiceContext* context) : context_(*context) {}

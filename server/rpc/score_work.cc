@@ -12,14 +12,14 @@
 namespace canopy::server {
 namespace {
 
-// What reading a message takes at most, for each of its bytes.
+// The most memory that reading a message takes for each of its bytes.
 constexpr int64_t kReadBytesPerByte = 8;
-// Trie, grid and index arrays of a plan, for each token as it was sent.
+// The memory of a plan's trie, grid and index arrays for each token as sent.
 constexpr int64_t kPlanBytesPerToken = 40;
-// A score, a flag, ids and messages of a candidate.
+// The memory of a candidate's score, flags, ids and messages.
 constexpr int64_t kAnswerBytesPerPath = 128;
 
-// Returns the host memory that a request takes until it is answered, the answer aside.
+// Returns the host memory that a request takes until it is answered, without the answer.
 int64_t RequestBytes(const grpc::Slice& message, const PathBatch& batch) {
   const auto tokens = static_cast<int64_t>(batch.tokens.size());
   return static_cast<int64_t>(message.size()) +
@@ -37,7 +37,7 @@ absl::Status ScoreWork::Prepare(Engine* engine, absl::string_view client) {
   absl::StatusOr<PreparedRequest> request = PrepareRequest(
       ViewOf(message_), context_.request_limits,
       [engine](absl::string_view name) { return FindLoadedModel(*engine, name); }, &notes);
-  context_.raw_tokens.Note(client, notes);
+  context_.raw_tokens.Record(client, notes);
   CANOPY_ASSIGN_OR_RETURN(request_, std::move(request));
   const PathBatch& batch = *request_.job.batch;
   answer_bytes_ = batch.num_paths() * kAnswerBytesPerPath +
@@ -60,10 +60,10 @@ absl::Status ScoreWork::Start(Engine* engine, grpc::Slice message, const Caller&
   CANOPY_RETURN_IF_ERROR(engine->Submit(std::move(job), [this](absl::StatusOr<ScoreResult> result) {
     result_ = std::move(result);
     encode_queue_ = Stopwatch();
-    // Cannot be refused: any number may wait, because each has reserved its memory.
+    // The pool accepts any number of tasks, because each request has reserved its memory.
     (void)context_.EncodersFor(answer_bytes_).Schedule([this] { Encode(); });
   }));
-  // It may have been cancelled before the engine knew the job.
+  // The request may have been cancelled before the engine knew the job.
   if (cancelled_.load()) {
     engine->Cancel(job_id_);
   }
@@ -79,7 +79,7 @@ void ScoreWork::Cancel() {
 
 void ScoreWork::Encode() {
   times_.encode_queue_ms = encode_queue_.ElapsedMs();
-  // `this` may go as soon as done_ is called.
+  // `this` may be deleted as soon as done_ is called.
   const Callback done = std::move(done_);
   if (!result_.ok()) {
     done(result_.status());
@@ -107,7 +107,7 @@ void ScoreWork::Encode() {
   observation.encode_ms = encoded.encode_ms;
   observation.total_ms = encoded.total_ms;
   context_.metrics.Observe(observation);
-  // From here on only the bytes are left.
+  // After this point only the encoded bytes are needed.
   request_ = {};
   (void)reservation_.Resize(static_cast<int64_t>(message_.size() + encoded.bytes.Length()));
   done(std::move(encoded.bytes));

@@ -1,8 +1,8 @@
-// One ScoreRequest from its bytes to the bytes of its answer, whichever call brought it.
+// One ScoreRequest, from its bytes to the bytes of its answer. Score and ScoreStream share it.
 //
-//   gRPC thread        Start decodes, checks and submits
+//   gRPC thread        Start decodes, checks and submits the request
 //   engine's threads   run it
-//   encoding threads   one of them encodes, then calls back
+//   encoding thread    encodes the answer, then calls back
 #ifndef SERVER_RPC_SCORE_WORK_H_
 #define SERVER_RPC_SCORE_WORK_H_
 
@@ -29,17 +29,17 @@
 
 namespace canopy::server {
 
-// Whom a request comes from, and until when.
+// The sender of a request, and its deadline.
 struct Caller {
   std::string client;  // one connection
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
-// Must live until it has called back, and until Start has returned; as long as it lives, the
-// answer's memory is reserved.
+// Must live until it has called back and Start has returned. The answer's memory is reserved as
+// long as the object lives.
 class ScoreWork {
  public:
-  // The bytes of a ScoreResponse, or why there is none.
+  // Receives the bytes of a ScoreResponse, or an error.
   using Callback = std::function<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
   explicit ScoreWork(ServiceContext* context)
@@ -47,15 +47,17 @@ class ScoreWork {
   ScoreWork(const ScoreWork&) = delete;
   ScoreWork& operator=(const ScoreWork&) = delete;
 
-  // Once. OK = `done` is called exactly once, on an encoding thread. Errors as the contract
-  // gives them for the request, or RESOURCE_EXHAUSTED with RetryAfter for want of host memory.
+  // Starts the request. Call it once. If the result is OK, `done` is called exactly once, on an
+  // encoding thread. Returns the errors of the contract for the request, or RESOURCE_EXHAUSTED with
+  // RetryAfter if there is too little host memory.
   absl::Status Start(Engine* engine, grpc::Slice message, const Caller& caller, Callback done);
 
-  // Nobody waits for the answer any more, which then comes at once. From any thread, at any time.
+  // Makes the answer come at once, because nobody waits for it. May be called on any thread at any
+  // time.
   void Cancel();
 
-  // What the log says of the request, once it was answered: its id ('' = none), and what was
-  // observed, null unless it was scored.
+  // Data for the log, after the request was answered: its id ('' = none), and the observed figures,
+  // which are null unless the request was scored.
   absl::string_view request_id() const { return FindRequestId(ViewOf(message_)); }
   const ScoreObservation* observation() const {
     return observation_.has_value() ? &*observation_ : nullptr;
@@ -69,13 +71,13 @@ class ScoreWork {
   ServiceContext& context_;
   MemoryBudget::Reservation reservation_;
   RequestTimes times_;
-  Stopwatch encode_queue_;  // since the engine answered
+  Stopwatch encode_queue_;  // the time since the engine answered
   grpc::Slice message_;
   PreparedRequest request_;
-  int64_t answer_bytes_ = 0;  // estimated
+  int64_t answer_bytes_ = 0;  // an estimate
   Callback done_;
   JobId job_id_ = 0;
-  std::atomic<Engine*> engine_{nullptr};  // once job_id_ is set
+  std::atomic<Engine*> engine_{nullptr};  // set after job_id_
   std::atomic<bool> cancelled_{false};
   absl::StatusOr<ScoreResult> result_;
   std::optional<ScoreObservation> observation_;

@@ -30,8 +30,8 @@ class Call {
  public:
   explicit Call(ServiceContext* context) : work_(context) {}
 
-  // `encoding`, which may be null, is passed on the encoding thread before it is free again: a
-  // closed gate makes the answer as large as the test likes.
+  // The encoding thread waits at `encoding`, which may be null, before it is free again. A closed
+  // gate thus simulates an answer of any size.
   void Start(Engine* engine, Gate* encoding, uint32_t num_candidates = 2) {
     v1::ScoreRequest request;
     v1::Question* question = request.add_questions();
@@ -106,7 +106,7 @@ TEST_F(ScoreWorkTest, SmallAnswersPassALargeOneThatIsEncoded) {
   large.AwaitStats();
 }
 
-TEST_F(ScoreWorkTest, OneEncodingThreadMakesSmallAnswersWaitAndTheStatsSaySo) {
+TEST_F(ScoreWorkTest, WithOneEncodingThreadSmallAnswersWaitAndTheStatsShowIt) {
   Start(/*encode_threads=*/1);
   encoding_.Close();
   Call large(context_.get());
@@ -114,7 +114,7 @@ TEST_F(ScoreWorkTest, OneEncodingThreadMakesSmallAnswersWaitAndTheStatsSaySo) {
   encoding_.AwaitWaiter();
   Call small(context_.get());
   small.Start(engine_.get(), nullptr);
-  // From then on the engine has answered.
+  // After the drain, the engine has answered.
   engine_->Drain();
   const Stopwatch waiting;
   EXPECT_FALSE(small.IsAnswered());
@@ -143,7 +143,7 @@ TEST_F(ScoreWorkTest, LargeAnswersAreEncodedOneAtATimeAndHoldUpNoSmallOne) {
     small.Start(engine_.get(), nullptr);
     small.AwaitStats();
   }
-  // Both have their results, and one of them waits for the other's encoding.
+  // Both requests have their results, and one of them waits for the other's encoding.
   engine_->Drain();
   EXPECT_EQ(encoding_.num_waiting(), 1);
   const Stopwatch waiting;

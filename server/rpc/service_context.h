@@ -22,7 +22,7 @@ namespace canopy::server {
 
 // The threads are last, so that they end first.
 struct ServiceContext {
-  // Plans of Explain hold memory while they wait: a few are as many as people look at.
+  // Waiting plans of Explain hold memory, and people rarely look at more than a few.
   static constexpr size_t kMaxWaitingExplains = 16;
 
   ServiceContext(const CallOptions& options, CallGate* call_gate, Metrics* all_metrics)
@@ -39,7 +39,7 @@ struct ServiceContext {
         large_encoder(1, 0),
         explains(1, kMaxWaitingExplains) {}
 
-  // With one thread, an answer would hold up smaller ones even if cores were idle.
+  // With one thread, an answer would delay smaller ones even if cores were idle.
   static int NumEncodeThreads(int32_t wanted) {
     const auto num_cores = static_cast<int>(std::thread::hardware_concurrency());
     return wanted > 0 ? wanted : std::clamp(num_cores, 2, 4);

@@ -58,7 +58,7 @@ absl::Status StreamCall::FinalStatus() const {
   return draining_ && !client_finished_ ? DrainingError() : absl::OkStatus();
 }
 
-// Calls of gRPC come back on other threads, and so only once the lock is free.
+// gRPC calls back on other threads, so these callbacks run after the lock is released.
 void StreamCall::Proceed() {
   if (finished_) {
     return;
@@ -86,8 +86,8 @@ void StreamCall::OnReadDone(bool ok) {
   bool wanted = false;
   if (ok) {
     MutexLock lock(&mutex_);
-    // A cancelled stream with nothing to answer has finished, and gRPC may have read on until then:
-    // it deletes the call once this returns, whoever works for it.
+    // A cancelled stream without unanswered requests has finished, even if gRPC was still reading.
+    // gRPC then deletes the call when this method returns, even if a request were in progress.
     wanted = !finished_;
     unanswered_ += wanted ? 1 : 0;
     requests_ += wanted ? 1 : 0;
@@ -139,7 +139,7 @@ absl::Status StreamCall::Begin(const std::string& request_id, const grpc::Slice&
     MutexLock lock(&mutex_);
     in_flight_.emplace(request_id, work);
   }
-  // in_flight_ keeps the work until it has called back.
+  // in_flight_ owns the work until it has called back.
   absl::Status started = work->Start(
       (*serving)->engine, message, caller_,
       [this, request_id, running = work.get()](absl::StatusOr<grpc::ByteBuffer> answer) {
@@ -172,7 +172,8 @@ void StreamCall::Complete(const std::string& request_id, absl::StatusOr<grpc::By
   bool dropped = false;
   {
     MutexLock lock(&mutex_);
-    // From here on the id may come again: the client can have the answer before gRPC says so.
+    // From now on the client may use the id again, because it can have the answer before gRPC
+    // reports the write.
     if (const auto found = in_flight_.find(request_id); entered && found != in_flight_.end()) {
       ended = std::move(found->second);
       in_flight_.erase(found);
@@ -241,7 +242,7 @@ void StreamCall::OnCancel() {
     for (const auto& [id, work] : in_flight_) {
       works.push_back(work);
     }
-    // What is with gRPC comes back through OnWriteDone.
+    // The answer that gRPC is writing comes back through OnWriteDone.
     while (answers_.size() > (writing_ ? 1 : 0)) {
       left += answers_.back().entered ? 1 : 0;
       answers_.pop_back();

@@ -1,10 +1,10 @@
-// One ScoreStream: many requests in flight, each answered when it is ready, by its request_id.
+// One ScoreStream: many requests in progress, each answered by its request_id when it is ready.
 //
-// At most `max_stream_in_flight` requests are unanswered, counting answers that the client has not
-// taken yet; the next one is read when there is room, so that HTTP/2's flow control holds back both
-// a fast sender and a slow reader. What Score would refuse is answered with `error`, and the stream
-// goes on. A drain answers what was accepted and then ends the stream with UNAVAILABLE. A client
-// that does not take an answer within `--write_timeout_ms` is cut off.
+// At most `max_stream_in_flight` requests are unanswered, including answers that the client has not
+// read yet. The next request is read when there is room, so that HTTP/2's flow control holds back
+// both a fast sender and a slow reader. A request that Score would refuse is answered with `error`,
+// and the stream goes on. A drain answers the accepted requests and then ends the stream with
+// UNAVAILABLE. A client that does not read an answer within `--write_timeout_ms` is disconnected.
 #ifndef SERVER_RPC_STREAM_CALL_H_
 #define SERVER_RPC_STREAM_CALL_H_
 
@@ -30,16 +30,16 @@
 
 namespace canopy::server {
 
-// Deletes itself when gRPC is done with it. gRPC calls the On... methods from its threads.
+// Deletes itself when gRPC is done with it. gRPC calls the On... methods on its own threads.
 class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   StreamCall(grpc::CallbackServerContext* call, ServiceContext* context);
 
  private:
-  // An answer on its way out.
+  // An answer that waits to be written.
   struct Answer {
     grpc::ByteBuffer bytes;
-    bool entered = false;             // holds a place of its own at the gate
+    bool entered = false;             // the answer has its own entry in the call gate
     std::shared_ptr<ScoreWork> work;  // holds the memory reservation; null for most errors
   };
 
@@ -52,38 +52,42 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void OnDrain() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Take(const grpc::Slice& message);
-  // OK = the request will be answered; `entered` says whether it holds a place at the gate.
+  // Starts a request. OK = it will be answered. Sets `entered` if the request has its own entry in
+  // the call gate.
   absl::Status Begin(const std::string& request_id, const grpc::Slice& message, bool* entered);
   // `work` is null for a request that was refused before it had one.
   void Complete(const std::string& request_id, absl::StatusOr<grpc::ByteBuffer> answer,
                 bool entered, const ScoreWork* work) ABSL_LOCKS_EXCLUDED(mutex_);
   void Log(const std::string& request_id, const WireError& error, const ScoreWork* work) const;
 
-  // What comes next, if anything does: to write, to read, to finish.
+  // Takes the next step, if there is one: to write, to read or to finish.
   void Proceed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status FinalStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   ServiceContext& context_;
   const Caller caller_;
-  const std::string traceparent_;  // '' when nothing is logged
-  const bool entered_;             // holds a place at the gate until its own end is written
+  const std::string traceparent_;  // '' if nothing is logged
+  const bool entered_;             // the call has an entry in the gate until its own end is written
   const Stopwatch total_;
   WriteWatchdog::Writer writer_;
-  grpc::ByteBuffer read_buffer_;  // gRPC's while a read is under way
+  grpc::ByteBuffer read_buffer_;  // gRPC owns it during a read
 
   Mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<ScoreWork>> in_flight_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // the first is gRPC's while writing_
-  int32_t unanswered_ ABSL_GUARDED_BY(mutex_) = 0;      // read, and its answer not written
-  bool reading_ ABSL_GUARDED_BY(mutex_) = false;        // a read, or what it brought, is under way
+  // gRPC owns the first one while writing_ is true
+  std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);
+  // requests that were read and whose answer is not written
+  int32_t unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
+  // a read, or the handling of its result, is in progress
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool client_finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  int64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;  // read so far
-  WireError end_ ABSL_GUARDED_BY(mutex_);         // once finished
+  int64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;  // the number of requests read so far
+  WireError end_ ABSL_GUARDED_BY(mutex_);         // set when the stream has finished
 };
 
 }  // namespace canopy::server

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 255;
 
-void Note(absl::string_view what, double slice_ms, DeviceTimeSlices* slices) {
+void RecordSlice(absl::string_view what, double slice_ms, DeviceTimeSlices* slices) {
   ++slices->count;
   if (slice_ms > slices->longest_ms) {
     slices->longest_ms = slice_ms;
@@ -96,14 +96,14 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Replace(
     return engine_.RunOnDevice([&] {
       const Stopwatch running;
       absl::Status status = work();
-      Note(what, running.ElapsedMs(), slices);
+      RecordSlice(what, running.ElapsedMs(), slices);
       return status;
     });
   };
   replacement.check_wanted = check_wanted;
   absl::StatusOr<std::unique_ptr<ModelRunner>> runner =
       loader_(source, options_.model, &replacement);
-  // The folder is there: whatever else is missing or cannot be read is a fault of the checkpoint.
+  // The folder exists, so any other missing or unreadable file is an error of the checkpoint.
   if (absl::IsNotFound(runner.status()) || absl::IsInvalidArgument(runner.status())) {
     return absl::DataLossError(runner.status().message());
   }
@@ -114,7 +114,7 @@ absl::StatusOr<std::shared_ptr<const ModelInfo>> WeightLoader::Replace(
   return info;
 }
 
-// Folders of this machine are no client's business.
+// Removes the server's folder names from the error, because clients must not see them.
 absl::Status WeightLoader::ToContract(const absl::Status& status) const {
   absl::Status error(status.code(),
                      absl::StrReplaceAll(status.message(), {{options_.weights_root + "/", ""}}));

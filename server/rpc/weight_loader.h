@@ -1,5 +1,5 @@
-// Loads the weights of a folder beside those that serve, and swaps them in. What fails leaves the
-// old ones serving.
+// Loads the weights of a folder while others serve, and swaps them in. A load that fails leaves the
+// old weights serving.
 #ifndef SERVER_RPC_WEIGHT_LOADER_H_
 #define SERVER_RPC_WEIGHT_LOADER_H_
 
@@ -19,37 +19,45 @@ namespace canopy::server {
 
 // The fields of a LoadWeightsRequest.
 struct WeightRequest {
-  std::string model;                 // '' = the first
-  std::string source;                // a folder's name under --weights_root
+  std::string model;                 // '' = the first model
+  std::string source;                // the name of a folder under --weights_root
   std::string expected_fingerprint;  // '' = any
 };
 
-// OK where `source` names something in a folder itself. INVALID_ARGUMENT with the field otherwise.
+// Returns OK if `source` names an entry of a folder itself; otherwise INVALID_ARGUMENT with the
+// field.
 absl::Status CheckSourceName(absl::string_view source);
 
-// The pieces of device work of one load, which requests waited for.
+// The device time of one load, during which requests waited.
 struct DeviceTimeSlices {
   int64_t count = 0;
   double longest_ms = 0;
-  std::string longest;  // what it was
+  std::string longest;  // the name of the longest time slice
 };
 
-// Used from one thread at a time.
+// Used by one thread at a time.
 class WeightLoader {
  public:
   struct Options {
-    ModelOptions model;        // as the models were loaded with
-    std::string weights_root;  // the folder of the folders that may be loaded
+    ModelOptions model;        // the options that the models were loaded with
+    std::string weights_root;  // the folder that contains the folders that may be loaded
   };
 
-  // The engine must outlive it.
+  // `engine` must outlive the loader.
   WeightLoader(ModelLoader loader, Options options, Engine* engine);
 
-  // Blocks until the weights serve or are refused. `check_wanted` as in Replacement. Errors as the
-  // contract gives them: INVALID_ARGUMENT for a source that is no plain name, NOT_FOUND for the
-  // model or the source, DATA_LOSS for a bad checkpoint, FAILED_PRECONDITION for another
-  // fingerprint than expected or a model that does not fit the one that serves, RESOURCE_EXHAUSTED
-  // where memory is short. Texts name files from --weights_root on.
+  // Loads weights and makes them serve. Blocks until they serve or are refused. `check_wanted` is
+  // as in Replacement.
+  //
+  // Returns
+  //   INVALID_ARGUMENT     `source` is not a plain name
+  //   NOT_FOUND            the model or the source does not exist
+  //   DATA_LOSS            the checkpoint is bad
+  //   FAILED_PRECONDITION  the fingerprint is not the expected one, or the model does not fit the
+  //   one
+  //                        that serves
+  //   RESOURCE_EXHAUSTED   there is too little memory
+  // Error texts name files relative to --weights_root.
   absl::StatusOr<std::shared_ptr<const ModelInfo>> Load(
       const WeightRequest& request, const std::function<absl::Status()>& check_wanted);
 

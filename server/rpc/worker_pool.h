@@ -1,5 +1,4 @@
-// Threads that run tasks in the order of their arrival: work that belongs neither on gRPC's threads
-// nor on the device's.
+// Threads that run tasks in order of arrival: work for neither gRPC's threads nor the device's.
 #ifndef SERVER_RPC_WORKER_POOL_H_
 #define SERVER_RPC_WORKER_POOL_H_
 
@@ -17,8 +16,8 @@ namespace canopy::server {
 // Thread-safe. The destructor runs the accepted tasks, then joins.
 class WorkerPool {
  public:
-  // `num_threads`: at least 1; one thread finishes each task before it starts the next.
-  // `max_waiting`: tasks that may wait for a thread; 0 = any number.
+  // `num_threads` is at least 1; each thread finishes a task before it starts the next.
+  // `max_waiting` bounds the tasks that wait for a thread; 0 = no bound.
   WorkerPool(int num_threads, size_t max_waiting);
   ~WorkerPool() ABSL_LOCKS_EXCLUDED(mutex_);
   WorkerPool(const WorkerPool&) = delete;
@@ -37,7 +36,7 @@ class WorkerPool {
   Mutex mutex_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // last: they use everything above
+  std::vector<std::thread> threads_;  // last, because they use everything above
 };
 
 }  // namespace canopy::server

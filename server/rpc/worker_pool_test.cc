@@ -26,7 +26,7 @@ TEST(WorkerPoolTest, OneThreadRunsTasksInOrderAndFinishesThemBeforeItEnds) {
 TEST(WorkerPoolTest, RefusesMoreThanMayWait) {
   Notification started;
   Notification release;
-  WorkerPool thread(1, 2);  // gone before what its tasks use
+  WorkerPool thread(1, 2);  // destroyed before the objects that its tasks use
   ASSERT_TRUE(thread.Schedule([&] {
     started.Notify();
     release.WaitForNotification();
@@ -38,7 +38,7 @@ TEST(WorkerPoolTest, RefusesMoreThanMayWait) {
   release.Notify();
 }
 
-TEST(WorkerPoolTest, ATaskThatTakesLongHoldsUpItsOwnThreadOnly) {
+TEST(WorkerPoolTest, ALongTaskBlocksOnlyItsOwnThread) {
   Notification started;
   Notification release;
   Notification done;

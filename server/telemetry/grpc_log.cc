@@ -12,8 +12,8 @@ absl::string_view FileName(absl::string_view path) { return path.substr(path.rfi
 
 void WriteLine(gpr_log_func_args* args) {
   if (args->severity == GPR_LOG_SEVERITY_ERROR) {
-    // The message may quote what a peer sent, however long that is. The place in gRPC's source
-    // tells what was cut.
+    // The message may quote data of any length from a peer. The position in gRPC's source
+    // identifies a message that was cut.
     LogError("grpc", {{"message", BoundedForLog(args->message)},
                       {"source", absl::StrCat(FileName(args->file), ":", args->line)}});
   }

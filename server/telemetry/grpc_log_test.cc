@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string LogOf(const std::string& message) {
-  // As gRPC's own start sets it.
+  // gRPC sets the same level at its start.
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   InstallGrpcLog();
   ::testing::internal::CaptureStderr();
@@ -30,7 +30,7 @@ TEST(GrpcLogTest, AComplaintHasItsPlace) {
 }
 
 // gRPC quotes headers that it cannot parse, and a client may send 16 KiB of them.
-TEST(GrpcLogTest, WhatAPeerSentIsCut) {
+TEST(GrpcLogTest, TextFromAPeerIsCut) {
   const std::string line = LogOf("bad value=" + std::string(15'000, '\xff'));
   EXPECT_THAT(line, HasSubstr("bad value="));
   EXPECT_LT(line.size(), 128 * 6 + 150) << "each byte may be escaped";

@@ -77,7 +77,7 @@ size_t ErrorReasonIndex(absl::string_view reason) {
   return 1 + static_cast<size_t>(found - std::begin(kErrorReasons));
 }
 
-// kAuto never runs: indices are those of the backends after it.
+// No forward runs on kAuto, so the indices are those of the backends after it.
 std::vector<std::string> BackendNames() {
   std::vector<std::string> names;
   for (const auto& [backend, name] : kBackends) {

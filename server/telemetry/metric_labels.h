@@ -1,4 +1,4 @@
-// The closed sets that label values come from, and the place of a value in its set.
+// The closed sets of label values, and the index of a value in its set.
 #ifndef SERVER_TELEMETRY_METRIC_LABELS_H_
 #define SERVER_TELEMETRY_METRIC_LABELS_H_
 
@@ -12,22 +12,23 @@
 
 namespace canopy::server {
 
-// RPCs of canopy.v1.Scorer.
+// The RPCs of canopy.v1.Scorer, and LoadWeights of canopy.v1.Admin.
 enum class Method { kScore, kScoreStream, kExplain, kGetModel, kListModels, kLoadWeights };
 
 std::vector<std::string> MethodNames();
 absl::string_view MethodName(Method method);
 
-// gRPC codes that this server answers with; others count as UNKNOWN.
+// The gRPC codes that the server returns; any other code counts as UNKNOWN.
 std::vector<std::string> CodeNames();
 size_t CodeIndex(grpc::StatusCode code);
 absl::string_view CodeName(grpc::StatusCode code);
 
-// "none", then base/error_reasons.h, then "other".
+// "none", the reasons of base/error_reasons.h, then "other".
 std::vector<std::string> ErrorReasonNames();
 size_t ErrorReasonIndex(absl::string_view reason);
 
-// Backends that run, and why one was chosen ("none" = the rules chose a tree backend).
+// The backends that forwards run on, and the reasons for choosing one ("none" = the rules chose a
+// tree backend).
 std::vector<std::string> BackendNames();
 size_t BackendIndex(Backend backend);
 std::vector<std::string> RouteReasonNames();

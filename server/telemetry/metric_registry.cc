@@ -6,7 +6,7 @@
 namespace canopy::server {
 namespace {
 
-// All combinations of label values, those of the last label changing fastest.
+// Returns all combinations of label values. Those of the last label change fastest.
 std::vector<prometheus::Labels> Combinations(const std::vector<MetricLabel>& labels) {
   std::vector<prometheus::Labels> combinations = {{}};
   for (const MetricLabel& label : labels) {
@@ -76,7 +76,7 @@ void MetricRegistry::AddClosed(const MetricDeclaration& declaration, Series* ser
       break;
     }
   }
-  // Of a histogram: a series a bucket, the infinite one included, its sum and its count.
+  // A histogram has a series per bucket, including the infinite one, a sum and a count.
   const size_t each =
       declaration.type == MetricType::kHistogram ? declaration.buckets.size() + 3 : 1;
   num_closed_series_ += combinations.size() * each;

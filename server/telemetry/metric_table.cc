@@ -13,7 +13,7 @@ constexpr MetricType kCounter = MetricType::kCounter;
 constexpr MetricType kGauge = MetricType::kGauge;
 constexpr MetricType kHistogram = MetricType::kHistogram;
 
-// From a tenth of a millisecond to a minute, six a decade.
+// Returns bounds from a tenth of a millisecond to a minute, six per decade.
 std::vector<double> SecondsBuckets() {
   return {0.0001, 0.00015, 0.00022, 0.00032, 0.00046, 0.00068, 0.001, 0.0015, 0.0022,
           0.0032, 0.0046,  0.0068,  0.01,    0.015,   0.022,   0.032, 0.046,  0.068,
@@ -52,10 +52,11 @@ std::vector<MetricDeclaration> RequestMetrics() {
       Plain(Metric::kRequestsInFlight, "canopy_requests_in_flight", kGauge, "calls",
             "Calls that are not answered yet.", {method}),
       Plain(Metric::kAbandonedRequests, "canopy_abandoned_requests_total", kCounter, "calls",
-            "Calls whose client went away or whose deadline passed unanswered.", {method}),
+            "Calls whose client left, or whose deadline passed, before they were answered.",
+            {method}),
       Plain(Metric::kErrors, "canopy_errors_total", kCounter, "answers",
             "Answers other than OK, of calls and of requests of a stream, by the reason in their "
-            "google.rpc.ErrorInfo; none = they have none.",
+            "google.rpc.ErrorInfo; none = there is no reason.",
             {{"reason", ErrorReasonNames(), ""}}),
   };
 }
@@ -64,13 +65,13 @@ std::vector<MetricDeclaration> QueueMetrics() {
   const MetricLabel priority = {"priority", {"normal", "low"}, ""};
   return {
       Plain(Metric::kAcceptedRequests, "canopy_accepted_requests_total", kCounter, "requests",
-            "Requests that the queue took in."),
+            "Requests that were admitted to the queue."),
       Plain(Metric::kEndedRequests, "canopy_ended_requests_total", kCounter, "requests",
             "Accepted requests by how they ended.",
             {{"outcome", {"answered", "displaced", "expired", "cancelled"}, ""}}),
       Plain(
           Metric::kRefusedRequests, "canopy_refused_requests_total", kCounter, "requests",
-          "Requests that the queue did not take in, by reason.",
+          "Requests that were not admitted to the queue, by reason.",
           {{"reason", {"queued_requests", "queued_tokens", "deadline", "draining", "memory"}, ""}}),
       Plain(Metric::kQueuedRequests, "canopy_queued_requests", kGauge, "requests",
             "Requests that wait for the device, by priority.", {priority}),
@@ -80,15 +81,15 @@ std::vector<MetricDeclaration> QueueMetrics() {
                 "Requests that shared a forward.",
                 {1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512}),
       Histogram(Metric::kForwardFill, "canopy_forward_fill_ratio", "ratio",
-                "Computed tokens of a forward, of --max_batch_tokens.",
+                "Computed tokens of a forward as a fraction of --max_batch_tokens.",
                 {0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}),
       Plain(Metric::kDeviceBusySeconds, "canopy_device_busy_seconds_total", kCounter, "seconds",
             "Time in which a forward ran."),
       Plain(Metric::kWastedDeviceSeconds, "canopy_wasted_device_seconds_total", kCounter, "seconds",
             "Device time of requests that expired or were cancelled."),
-      Plain(Metric::kOutOfMemoryForwards, "canopy_out_of_memory_forwards_total", kCounter,
-            "forwards",
-            "Forwards that found no device memory; their requests ran on in smaller ones."),
+      Plain(
+          Metric::kOutOfMemoryForwards, "canopy_out_of_memory_forwards_total", kCounter, "forwards",
+          "Forwards that ran out of device memory; their requests ran again in smaller forwards."),
   };
 }
 
@@ -111,18 +112,19 @@ std::vector<MetricDeclaration> WorkMetrics() {
       Plain(Metric::kComputedTokens, "canopy_computed_tokens_total", kCounter, "tokens",
             "Token slots that the device ran for scored requests."),
       Plain(Metric::kRoutes, "canopy_routes_total", kCounter, "requests",
-            "Scored requests by the backend that ran and why.",
+            "Scored requests by the backend that ran and the reason for choosing it.",
             {{"backend", BackendNames(), ""}, {"reason", RouteReasonNames(), ""}}),
-      Stage(Metric::kDecodeSeconds, "canopy_decode_seconds", "Bytes to checked token arrays."),
+      Stage(Metric::kDecodeSeconds, "canopy_decode_seconds", "Decoding and checking a request."),
       Stage(Metric::kQueueSeconds, "canopy_queue_seconds", "Waiting for the device, by priority.",
             {priority}),
-      Stage(Metric::kPlanSeconds, "canopy_plan_seconds", "Trie, layout, route and index arrays."),
+      Stage(Metric::kPlanSeconds, "canopy_plan_seconds",
+            "Building trie, layout, route and index arrays."),
       Stage(Metric::kDeviceSeconds, "canopy_device_seconds", "Running the model and its heads."),
       Stage(Metric::kEncodeQueueSeconds, "canopy_encode_queue_seconds",
-            "Waiting for a thread that encodes."),
-      Stage(Metric::kEncodeSeconds, "canopy_encode_seconds", "Results to bytes."),
+            "Waiting for an encoding thread."),
+      Stage(Metric::kEncodeSeconds, "canopy_encode_seconds", "Encoding an answer."),
       Stage(Metric::kTotalSeconds, "canopy_total_seconds",
-            "First byte decoded to last byte encoded."),
+            "From the first decoded byte to the last encoded byte."),
   };
 }
 
@@ -131,14 +133,15 @@ std::vector<MetricDeclaration> ServerMetrics() {
   const std::string loaded = "the loaded weights";
   return {
       Plain(Metric::kDeviceMemory, "canopy_device_memory_bytes", kGauge, "bytes",
-            "Device memory: in tensors, held by this process, and of the whole device; 0 on a CPU.",
+            "Device memory: allocated by tensors, held by this process, and in total; 0 on a CPU.",
             {{"kind", {"allocated", "reserved", "total"}, ""}}),
       Plain(Metric::kCudaGraphs, "canopy_cuda_graphs", kGauge, "graphs",
             "Recorded forwards of all models."),
       Plain(Metric::kCudaGraphBytes, "canopy_cuda_graph_bytes", kGauge, "bytes",
             "Device memory that recorded forwards hold."),
       Plain(Metric::kReady, "canopy_ready", kGauge, "bool",
-            "1 while calls are let in, 0 while models load, on drain and once the device is lost."),
+            "1 while calls are admitted; 0 while models load, while the server drains and after "
+            "the device is lost."),
       Plain(Metric::kModelInfo, "canopy_model_info", kGauge, "info", "Loaded models; always 1.",
             {{"model", {}, model_flag},
              {"version", {}, loaded},
@@ -152,22 +155,21 @@ std::vector<MetricDeclaration> ServerMetrics() {
       Plain(Metric::kBuildInfo, "canopy_build_info", kGauge, "info",
             "Version of this server; always 1.", {{"version", {}, "the program"}}),
       Plain(Metric::kRefusedConnections, "canopy_refused_connections_total", kCounter,
-            "connections", "Connections turned away for want of descriptors."),
+            "connections", "Connections refused because file descriptors were scarce."),
       Plain(Metric::kStalledCalls, "canopy_stalled_calls_total", kCounter, "calls",
-            "Calls cut because their client did not take what was written."),
-      Plain(
-          Metric::kSuspiciousRawRequests, "canopy_suspicious_raw_requests_total", kCounter,
-          "requests",
-          "Requests with a `raw` of which every second value is zero: most likely the bytes of an "
-          "int64 array, which are other tokens."),
+            "Calls cut because their client did not read the answer."),
+      Plain(Metric::kSuspiciousRawRequests, "canopy_suspicious_raw_requests_total", kCounter,
+            "requests",
+            "Requests with a `raw` in which every second value is zero: most likely the bytes of "
+            "an int64 array, which mean other tokens."),
       Plain(Metric::kMemoryUsed, "canopy_memory_used_bytes", kGauge, "bytes",
             "Host memory that counts against the process's limit; 0 without one."),
       Plain(Metric::kMemoryLimit, "canopy_memory_limit_bytes", kGauge, "bytes",
             "Host memory limit of the process; 0 = none known."),
       Plain(Metric::kRequestMemory, "canopy_request_memory_bytes", kGauge, "bytes",
-            "Host memory that unanswered requests may take, estimated."),
+            "Host memory that unanswered requests may take, as estimated."),
       Plain(Metric::kLogLinesLeftOut, "canopy_log_lines_left_out_total", kCounter, "lines",
-            "Log lines beyond --log_lines_per_second, which were not written."),
+            "Log lines that were not written because of --log_lines_per_second."),
       Plain(Metric::kProcessOpenFds, "process_open_fds", kGauge, "descriptors",
             "Open file descriptors."),
       Plain(Metric::kProcessMaxFds, "process_max_fds", kGauge, "descriptors",
@@ -178,7 +180,7 @@ std::vector<MetricDeclaration> ServerMetrics() {
       Plain(Metric::kProcessCpuSeconds, "process_cpu_seconds_total", kCounter, "seconds",
             "CPU time of all threads, user and system."),
       Plain(Metric::kProcessStartTime, "process_start_time_seconds", kGauge, "seconds",
-            "Start of this process, since the Unix epoch."),
+            "Start time of this process, since the Unix epoch."),
   };
 }
 

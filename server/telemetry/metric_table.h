@@ -1,9 +1,9 @@
-// Every metric of this server, declared once. The registry (metric_registry.h), the page at
-// /metrics and docs/METRICS.md are made from this table.
+// Declares every metric of the server once. The registry (metric_registry.h), the page at /metrics
+// and docs/METRICS.md are made from this table.
 //
-// Names are stable: canopy_*, and process_* for what Prometheus' client libraries call so. Units
-// are base units. Label values come from closed sets, or from what the operator configured:
-// nothing that a client sends becomes one.
+// Names are stable: canopy_*, and process_* where Prometheus' client libraries use that name. Units
+// are base units. Label values come from closed sets or from the operator's configuration; no value
+// that a client sends becomes a label.
 #ifndef SERVER_TELEMETRY_METRIC_TABLE_H_
 #define SERVER_TELEMETRY_METRIC_TABLE_H_
 
@@ -14,7 +14,7 @@
 
 namespace canopy::server {
 
-// In the order of the table.
+// The metrics, in the order of the table.
 enum class Metric {
   kRequests,
   kStreamRequests,
@@ -73,8 +73,8 @@ enum class MetricType { kCounter, kGauge, kHistogram };
 
 struct MetricLabel {
   std::string name;
-  std::vector<std::string> values;  // all that there are; empty = `origin` gives them
-  std::string origin;               // where the operator's values come from
+  std::vector<std::string> values;  // all values; empty = `origin` describes them
+  std::string origin;               // the part of the configuration that gives the values
 };
 
 struct MetricDeclaration {
@@ -84,19 +84,20 @@ struct MetricDeclaration {
   std::string unit;
   std::string help;
   std::vector<MetricLabel> labels;
-  std::vector<double> buckets;  // of histograms: inclusive upper bounds, rising
+  // the inclusive upper bounds of a histogram's buckets, in increasing order
+  std::vector<double> buckets;
 
-  // Whether every series is known when the server starts.
+  // Returns whether every series is known when the server starts.
   bool closed() const;
 };
 
-// Most series that a metric shows whose label values the operator gives.
+// The most series of a metric whose label values come from the configuration.
 inline constexpr size_t kMaxOpenSeries = 64;
 
 const std::vector<MetricDeclaration>& MetricTable();
 const MetricDeclaration& DeclarationOf(Metric metric);
 
-// docs/METRICS.md.
+// Returns the text of docs/METRICS.md.
 std::string MetricsPage();
 
 }  // namespace canopy::server

@@ -16,10 +16,10 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-// A page of all closed series stays within what a scrape every few seconds may cost.
+// Bounds the size of the page, because it is scraped every few seconds.
 constexpr size_t kMaxClosedSeries = 1'000;
 
-TEST(MetricTableTest, IsInTheOrderOfItsEnum) {
+TEST(MetricTableTest, TheTableIsInTheOrderOfItsEnum) {
   size_t place = 0;
   for (const MetricDeclaration& declaration : MetricTable()) {
     EXPECT_EQ(static_cast<size_t>(declaration.metric), place++) << declaration.name;
@@ -27,7 +27,7 @@ TEST(MetricTableTest, IsInTheOrderOfItsEnum) {
   EXPECT_EQ(place, static_cast<size_t>(Metric::kProcessStartTime) + 1);
 }
 
-// https://prometheus.io/docs/practices/naming: what `promtool check metrics` asks for.
+// https://prometheus.io/docs/practices/naming, which `promtool check metrics` checks.
 TEST(MetricTableTest, NamesFollowPrometheus) {
   std::set<std::string> names;
   for (const MetricDeclaration& declaration : MetricTable()) {

@@ -135,7 +135,7 @@ void Metrics::Raise(Metric metric, size_t label, double value) {
 
 void Metrics::ShowEngine(const EngineSnapshot& engine) {
   const EngineStats& stats = engine.stats;
-  // In the order of the declared label values.
+  // The rows are in the order of the declared label values.
   const struct {
     Metric metric;
     size_t label;
@@ -180,7 +180,7 @@ void Metrics::ShowModels(const EngineSnapshot& engine) {
   if (engine.models == shown_models_) {
     return;
   }
-  // A swapped model has another version: its old series go.
+  // A new version of a model has other label values, so the old series are removed.
   registry_.ClearOpen(Metric::kModelInfo);
   registry_.ClearOpen(Metric::kModelVersion);
   for (const auto& model : engine.models) {

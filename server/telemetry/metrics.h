@@ -1,5 +1,4 @@
-// What this server counts, for Prometheus. metric_table.h declares the metrics; this is where
-// events of the server become their values.
+// Converts events of the server to the values of the metrics that metric_table.h declares.
 #ifndef SERVER_TELEMETRY_METRICS_H_
 #define SERVER_TELEMETRY_METRICS_H_
 
@@ -21,7 +20,7 @@
 
 namespace canopy::server {
 
-// One answered Score call, for counters, stage histograms and the request's log line.
+// One answered request, for counters, stage histograms and its log line.
 struct ScoreObservation {
   std::shared_ptr<const ModelInfo> model;
   PlanCounts counts;
@@ -30,7 +29,7 @@ struct ScoreObservation {
   int64_t questions = 0;
   int64_t paths = 0;
   int64_t unscored_paths = 0;
-  bool is_pad_ended = false;  // as of ScoresAPadEndedPath
+  bool is_pad_ended = false;  // the result of ScoresAPadEndedPath
   int32_t parts = 0;
   int32_t batch_requests = 0;
   Priority priority = Priority::kNormal;
@@ -41,7 +40,7 @@ struct ScoreObservation {
   double total_ms = 0;
 };
 
-// What an engine shows when it is asked.
+// The figures of an engine at one instant.
 struct EngineSnapshot {
   EngineStats stats;
   GraphUse graphs;
@@ -52,43 +51,43 @@ struct EngineSnapshot {
 // Thread-safe.
 class Metrics {
  public:
-  // `enabled` = somebody may read them; otherwise nothing is counted.
+  // If `enabled` is false, nobody reads the metrics and nothing is counted.
   explicit Metrics(bool enabled) : enabled_(enabled) {}
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
   void CallStarted(Method method);
-  // `reason` as ErrorReason gives it; '' = none.
+  // `reason` is the name of the error's reason; '' = none.
   void CallFinished(Method method, grpc::StatusCode code, absl::string_view reason);
-  // One request of a ScoreStream was answered.
+  // Counts an answered request of a ScoreStream.
   void StreamRequestFinished(grpc::StatusCode code, absl::string_view reason);
-  // The client of an unanswered call went away, or its deadline passed.
+  // Counts a call whose client left, or whose deadline passed, before it was answered.
   void CallAbandoned(Method method);
-  // A connection was turned away because descriptors are scarce.
+  // Counts a connection that was refused because descriptors are scarce.
   void ConnectionRefused();
-  // A call was cut because its client did not take what was written.
+  // Counts a call that was cut because its client did not read.
   void StalledCallCut();
-  // A request's TokenIds.raw looks like the bytes of an int64 array.
+  // Counts a request with a TokenIds.raw that looks like the bytes of an int64 array.
   void SuspiciousRawRequest();
   void Observe(const ScoreObservation& observation);
-  // A forward has run. `max_batch_tokens` is what it may compute.
+  // Records a forward. `max_batch_tokens` is the most tokens that it may compute.
   void ObserveForward(const ForwardRecord& forward, int64_t max_batch_tokens);
 
-  // Shown as they are from now on.
+  // Sets the values that stay the same while the process runs.
   void SetBuild(absl::string_view version) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetLimit(absl::string_view name, int64_t value) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetReady(bool ready);
-  // Asked at each scrape; must stay callable as long as this object lives.
+  // Sets the function that each scrape calls. It must stay callable as long as this object lives.
   void SetEngineSource(std::function<EngineSnapshot()> source) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetMemorySource(std::function<MemoryStats()> source) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Everything in Prometheus' text format.
+  // Returns all metrics in Prometheus' text format.
   std::string Render() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void CountError(grpc::StatusCode code, absl::string_view reason);
   void ObserveStage(Metric metric, double milliseconds, size_t label = 0);
-  // Brings a counter of ours up to what others counted.
+  // Raises a counter to a value that was counted elsewhere.
   void Raise(Metric metric, size_t label, double value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ShowEngine(const EngineSnapshot& engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ShowModels(const EngineSnapshot& engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -98,7 +97,7 @@ class Metrics {
   const bool enabled_;
   MetricRegistry registry_;
 
-  Mutex mutex_;  // one page at a time
+  Mutex mutex_;  // guards the rendering of one page at a time
   std::function<EngineSnapshot()> engine_source_ ABSL_GUARDED_BY(mutex_);
   std::function<MemoryStats()> memory_source_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<const ModelInfo>> shown_models_ ABSL_GUARDED_BY(mutex_);

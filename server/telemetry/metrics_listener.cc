@@ -14,18 +14,19 @@ using Clock = std::chrono::steady_clock;
 
 constexpr char kPath[] = "/metrics";
 constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
-// Connections that are accepted before the others get their turn.
+// The most connections that are accepted before the open ones are served.
 constexpr int kMaxAcceptedAtOnce = 16;
 constexpr std::chrono::milliseconds kExhaustedPause{100};
 
 static_assert(MetricsListener::kMaxConnections <= kReservedDescriptors / 2);
 
-// Indices in pollers_.
+// The indices in pollers_.
 constexpr size_t kStop = 0;
 constexpr size_t kListen = 1;
 constexpr size_t kFirstConnection = 2;
 
-// Returns true if a client waits to be accepted. Without a free descriptor accept does not say.
+// Returns whether a client waits to be accepted, which accept does not report without a free
+// descriptor.
 bool HasWaitingClient(const ListenSocket& socket) {
   pollfd poller = {socket.fd(), POLLIN, 0};
   return poll(&poller, 1, 0) > 0;
@@ -76,7 +77,7 @@ bool MetricsListener::Wait() {
     timeout_ms = static_cast<int>(std::max<int64_t>(left.count(), 0));
   }
   if (poll(pollers_.data(), pollers_.size(), timeout_ms) < 0) {
-    // Interrupted: nothing is known of any descriptor.
+    // poll was interrupted, so the state of the descriptors is unknown.
     for (pollfd& poller : pollers_) {
       poller.revents = 0;
     }
@@ -124,7 +125,7 @@ void MetricsListener::AcceptConnections() {
     MakeRoom();
     const auto now = Clock::now();
     auto connection = std::make_unique<HttpConnection>(fd, &page_, now);
-    // Its request has often arrived with it.
+    // The request has often arrived together with the connection.
     if (connection->Advance(now)) {
       connections_.push_back(std::move(connection));
     }

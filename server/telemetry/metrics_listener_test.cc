@@ -1,4 +1,5 @@
-// The metrics listener over real sockets: good clients beside silent, slow, many and wrong ones.
+// The metrics listener over real sockets: correct clients next to silent, slow, many and wrong
+// ones.
 #include "server/telemetry/metrics_listener.h"
 
 #include <fcntl.h>
@@ -29,7 +30,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A client's end of a connection.
+// The client's end of a connection.
 class Peer {
  public:
   explicit Peer(const std::string& address)
@@ -43,13 +44,13 @@ class Peer {
     while (sent < bytes.size()) {
       const ssize_t size = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
       if (size < 0) {
-        return;  // What was answered shows whether it may.
+        return;  // the answer shows whether the failure is permitted
       }
       sent += static_cast<size_t>(size);
     }
   }
 
-  // Everything until the server closes. A connection that is reset fails the test.
+  // Reads until the server closes. A reset connection fails the test.
   std::string ReadToEnd() {
     std::string all;
     char chunk[16'384];
@@ -61,7 +62,7 @@ class Peer {
     return all;
   }
 
-  // One answer with a body of `body_bytes` on a connection that stays open.
+  // Reads one answer with a body of `body_bytes` on a connection that stays open.
   std::string ReadAnswer(size_t body_bytes) {
     std::string all;
     char byte = 0;
@@ -78,7 +79,7 @@ class Peer {
   const int fd_;
 };
 
-// Of this process, in which the server runs too.
+// Returns the number of descriptors of this process, which also runs the server.
 int NumDescriptors() {
   int count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -146,7 +147,7 @@ TEST_F(MetricsListenerTest, SilentConnectionsDelayNoScrape) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(Ask(kGet), EndsWith(kPage));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, HttpConnection::kTimeout);
-  // Each is dropped in its time.
+  // Each connection is closed after its timeout.
   EXPECT_EQ(silent.front()->ReadToEnd(), "");
   EXPECT_EQ(silent.back()->ReadToEnd(), "");
 }
@@ -173,7 +174,7 @@ TEST_F(MetricsListenerTest, TheConnectionThatWasIdleForLongestMakesRoom) {
     others.back()->Send(kGetMore);
     EXPECT_THAT(others.back()->ReadAnswer(sizeof(kPage) - 1), EndsWith(kPage));
   }
-  // Used again, so that the first of the others is the oldest now.
+  // The first connection is used again, so that one of the others is the oldest now.
   first.Send(kGetMore);
   EXPECT_THAT(first.ReadAnswer(sizeof(kPage) - 1), EndsWith(kPage));
   EXPECT_THAT(Ask(kGet), EndsWith(kPage));
@@ -196,7 +197,7 @@ TEST_F(MetricsListenerTest, WithoutAFreeDescriptorAnIdleConnectionMakesRoom) {
     fillers.push_back(fd);
   }
   ASSERT_FALSE(fillers.empty());
-  // Leaves one descriptor, for the client's end.
+  // Leaves one descriptor free, for the client's end.
   close(fillers.back());
   fillers.pop_back();
   EXPECT_THAT(Ask(kGet), EndsWith(kPage));
@@ -216,7 +217,7 @@ TEST_F(MetricsListenerTest, AConnectionCarriesManyRequests) {
     EXPECT_THAT(answer, EndsWith(kPage));
     EXPECT_FALSE(absl::StrContains(answer, "Connection: close"));
   }
-  // A request that comes before the answer to the one before it is not read, and the client knows.
+  // A request before the answer to the previous one is not read, and the answer says so.
   peer.Send(absl::StrCat(kGetMore, kGetMore));
   EXPECT_THAT(peer.ReadToEnd(), HasSubstr("\r\nConnection: close\r\n"));
   EXPECT_EQ(renders_, 4);
@@ -254,7 +255,7 @@ TEST_F(MetricsListenerTest, WrongRequestsGetAnAnswerAndAProperClose) {
        }) {
     SCOPED_TRACE(each.request.substr(0, 60));
     Peer peer(listener_->address());
-    // Its answer is on the way before all of it has been sent.
+    // The server answers before all of the request was sent.
     std::thread sender([&] { peer.Send(each.request); });
     const std::string answer = peer.ReadToEnd();
     sender.join();
@@ -267,8 +268,8 @@ TEST_F(MetricsListenerTest, WrongRequestsGetAnAnswerAndAProperClose) {
   EXPECT_EQ(renders_, 0);
 }
 
-TEST_F(MetricsListenerTest, AClientThatDoesNotReadHoldsUpNobodyAndIsDropped) {
-  // More than socket buffers take.
+TEST_F(MetricsListenerTest, AClientThatDoesNotReadDelaysNobodyAndIsDropped) {
+  // The body exceeds the socket buffers.
   Start(std::string(64 << 20, 'x'));
   Peer stalled(listener_->address());
   stalled.Send(kGet);

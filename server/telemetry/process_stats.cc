@@ -18,7 +18,7 @@
 namespace canopy::server {
 namespace {
 
-// Fields of /proc/self/stat, counted from the one that follows the parenthesised name.
+// The fields of /proc/self/stat, counted from the one after the name in parentheses.
 constexpr size_t kNumThreadsField = 17;
 constexpr size_t kStartTicksField = 19;
 constexpr size_t kResidentPagesField = 21;
@@ -29,12 +29,12 @@ int64_t CountOpenFds() {
     return 0;
   }
   int64_t count = 0;
-  // Nobody else reads this folder's stream.
+  // No other thread reads this stream.
   while (const dirent* entry = readdir(folder)) {  // NOLINT(concurrency-mt-unsafe)
     count += entry->d_name[0] == '.' ? 0 : 1;
   }
   closedir(folder);
-  return count - 1;  // Without the one that this took.
+  return count - 1;  // without the descriptor of this stream
 }
 
 int64_t MaxFds() {
@@ -57,7 +57,7 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// When the machine started, since the Unix epoch.
+// Returns when the machine started, in seconds since the Unix epoch.
 int64_t BootTimeSeconds() {
   const std::string stat = ReadFile("/proc/stat");
   for (const absl::string_view line : absl::StrSplit(stat, '\n')) {

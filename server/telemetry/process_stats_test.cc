@@ -38,7 +38,7 @@ TEST(ProcessStatsTest, SeesMemoryThatIsTouchedAndTimeThatIsSpent) {
 TEST(ProcessStatsTest, StartedBeforeNow) {
   const ProcessStats stats = ReadProcessStats();
   const auto now = static_cast<double>(std::time(nullptr));
-  // The kernel counts in hundredths, and its own start in whole seconds.
+  // The kernel counts in hundredths of a second, and its own start in whole seconds.
   EXPECT_LE(stats.start_time_seconds, now + 2);
   EXPECT_GT(stats.start_time_seconds, now - 3'600);
 }

@@ -6,7 +6,7 @@ namespace canopy::server {
 
 void RawTokenWarnings::Warn(absl::string_view client, const std::string& field) {
   metrics_.SuspiciousRawRequest();
-  // A client that connects again has another port.
+  // The port is removed, because it changes when a client connects again.
   const std::string host(client.substr(0, client.rfind(':')));
   {
     MutexLock lock(&mutex_);

@@ -1,5 +1,5 @@
-// Tells the operator which clients most likely send the bytes of int64 arrays as TokenIds.raw: such
-// a request is valid, and scores other tokens than its sender meant.
+// Warns the operator of clients that most likely send the bytes of int64 arrays as TokenIds.raw.
+// Such a request is valid, but scores different tokens from those that its sender meant.
 #ifndef SERVER_TELEMETRY_RAW_TOKEN_WARNINGS_H_
 #define SERVER_TELEMETRY_RAW_TOKEN_WARNINGS_H_
 
@@ -18,16 +18,17 @@ namespace canopy::server {
 // Thread-safe.
 class RawTokenWarnings {
  public:
-  // Hosts that are remembered; later ones are only counted, so that the memory is bounded.
+  // The most hosts that are remembered, so that the memory is bounded. Requests of further hosts
+  // are only counted.
   static constexpr size_t kMaxHosts = 4'096;
 
   explicit RawTokenWarnings(Metrics* metrics) : metrics_(*metrics) {}
   RawTokenWarnings(const RawTokenWarnings&) = delete;
   RawTokenWarnings& operator=(const RawTokenWarnings&) = delete;
 
-  // Counts a suspicious request, and writes one warning to the log for each host that sends such
-  // requests. `client` is the peer as gRPC names it, as `ipv4:10.0.0.1:50000`.
-  void Note(absl::string_view client, const RequestNotes& notes) {
+  // Counts a suspicious request, and logs one warning for each host that sends such requests.
+  // `client` is the peer as gRPC names it, such as `ipv4:10.0.0.1:50000`.
+  void Record(absl::string_view client, const RequestNotes& notes) {
     if (!notes.suspicious_raw.empty()) {
       Warn(client, notes.suspicious_raw);
     }

@@ -11,7 +11,7 @@
 namespace canopy::server {
 namespace {
 
-// Fields that FindRequestId looks at.
+// The number of fields that FindRequestId reads.
 constexpr int kMaxFields = 8;
 
 void AddScored(const ScoreObservation& scored, std::vector<LogField>* fields) {
@@ -65,7 +65,7 @@ void AddTrace(absl::string_view traceparent, std::vector<LogField>* fields) {
   }
 }
 
-// Ours, or of a kind that an operator should see.
+// Returns whether the error is a bug, or of a kind that an operator should see.
 bool IsServersFault(grpc::StatusCode code) {
   return code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN ||
          code == grpc::StatusCode::DATA_LOSS;

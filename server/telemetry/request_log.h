@@ -1,6 +1,5 @@
-// One line of the log for an answered request, when the operator asked for it: who asked, what
-// became of it, how long each stage took, how much was counted. Never tokens, prompts or ids of
-// candidates.
+// Writes one log line per answered request if the operator enabled it: the sender, the outcome, the
+// time of each stage and the counts. Never writes tokens, prompts or ids of candidates.
 #ifndef SERVER_TELEMETRY_REQUEST_LOG_H_
 #define SERVER_TELEMETRY_REQUEST_LOG_H_
 
@@ -15,36 +14,36 @@
 
 namespace canopy::server {
 
-// Which answers get a line.
+// The answers that get a line.
 enum class LogRequests { kNone, kErrors, kAll };
 
-// Trailer with the id that the server made for a request that came without one and was logged.
+// The trailer with the id that the server made for a logged request without an id.
 inline constexpr char kRequestIdTrailer[] = "canopy-request-id";
 
-// One answered request. Views must live as long as it does.
+// One answered request. The views must live as long as the record.
 struct RequestRecord {
   Method method = Method::kScore;
   absl::string_view request_id;   // as the client sent it
-  absl::string_view traceparent;  // likewise
-  absl::string_view peer;         // the connection's other end
+  absl::string_view traceparent;  // as the client sent it
+  absl::string_view peer;         // the address of the client
   double total_ms = 0;
-  const ScoreObservation* scored = nullptr;  // null = it was not
+  const ScoreObservation* scored = nullptr;  // null = the request was not scored
 };
 
 // One stream that has ended.
 struct StreamRecord {
   absl::string_view traceparent;  // as the client sent it
   absl::string_view peer;
-  int64_t requests = 0;  // that were read
+  int64_t requests = 0;  // the number of requests that were read
   double total_ms = 0;
 };
 
-// What the line says, in order; `id` names the request.
+// Returns the fields of the line, in order; `id` identifies the request.
 std::vector<LogField> RequestFields(const RequestRecord& record, const WireError& error,
                                     absl::string_view id);
 
-// `request_id` of the bytes of a ScoreRequest, where its writer put it first, as protobuf does; ''
-// when it is not there. Looks at a few fields only, since the bytes may be hostile.
+// Returns `request_id` from the bytes of a ScoreRequest if it is among the first fields, where
+// protobuf writes it; '' otherwise. Reads only a few fields, because the bytes may be hostile.
 absl::string_view FindRequestId(absl::string_view message);
 
 // Thread-safe.
@@ -57,10 +56,9 @@ class RequestLog {
     return which_ == LogRequests::kAll || (on() && !error.status.ok());
   }
 
-  // Returns the id that the line names the request by when the client gave none and the line was
-  // written, else ''.
+  // Returns the id in the line if the client gave none and the line was written; '' otherwise.
   std::string Write(const RequestRecord& record, const WireError& error) const;
-  // Where Wants says so: how a stream ended, whose requests have lines of their own.
+  // Writes how a stream ended, if Wants returns true for it. Its requests have lines of their own.
   void WriteStreamEnd(const StreamRecord& record, const WireError& error) const;
 
  private:

@@ -22,7 +22,7 @@ std::string Line(const RequestRecord& record, const absl::Status& status) {
                        RequestFields(record, ToWireError(status), record.request_id));
 }
 
-TEST(RequestLogTest, SaysWhoWhatAndHowLong) {
+TEST(RequestLogTest, ALineHasSenderOutcomeAndTimes) {
   ScoreObservation scored;
   ModelInfo model;
   model.name = "demo";
@@ -64,7 +64,7 @@ TEST(RequestLogTest, NamesTheReasonOfARefusalAndNotItsText) {
   EXPECT_THAT(line, Not(HasSubstr("secret")));
 }
 
-TEST(RequestLogTest, ARequestThatIsWrongHasTheFieldAndWhy) {
+TEST(RequestLogTest, AWrongRequestHasTheFieldAndTheReason) {
   Violations violations;
   violations.Add("questions[3].candidates[7].tokens", "2100 tokens exceed max_path_tokens 2048");
   violations.Add("outputs", "another");
@@ -88,7 +88,7 @@ TEST(RequestLogTest, NoTokenOfARequestIsLogged) {
   EXPECT_THAT(Line({}, status), HasSubstr("a token at index 2 is outside the vocabulary"));
 }
 
-// Whatever part of a line a client chooses.
+// The client chooses every part of the line that it can.
 TEST(RequestLogTest, TextsFromOutsideAreCutAndEscaped) {
   const std::string large(15'000, '\n');
   Violations violations;
@@ -97,7 +97,7 @@ TEST(RequestLogTest, TextsFromOutsideAreCutAndEscaped) {
   record.request_id = large;
   record.traceparent = large;
   record.peer = large;
-  // Each byte becomes six.
+  // Each byte becomes six bytes.
   EXPECT_LT(Line(record, violations.ToStatus()).size(), 4 * (6 * 128) + 300);
   const std::vector<std::string> loaded = {"demo"};
   EXPECT_LT(Line(record, UnknownModelError(large, loaded)).size(), 4 * (6 * 128) + 300);
@@ -140,7 +140,7 @@ TEST(RequestLogTest, MakesAnIdWhereThereIsNone) {
   EXPECT_NE(log.Write(record, {}), first);
   record.request_id = "mine";
   EXPECT_EQ(log.Write(record, {}), "");
-  // An id in no line is of no use to anybody.
+  // An id that is in no line is useless.
   record.request_id = "";
   SetLogOptions({LogFormat::kText, 1});
   int written = 0;

@@ -7,7 +7,7 @@
 namespace canopy::server {
 namespace {
 
-// Version, trace, parent and flags with the dashes between them.
+// The sizes of version, trace, parent and flags, without the dashes between them.
 constexpr size_t kVersionSize = 2;
 constexpr size_t kTraceStart = 3;
 constexpr size_t kTraceSize = 32;

@@ -10,15 +10,15 @@ namespace canopy::server {
 
 inline constexpr char kTraceparentKey[] = "traceparent";
 
-// Views of the text that it was read from.
+// Views of the parsed text.
 struct TraceParent {
   absl::string_view trace_id;   // 32 lower-case hex digits, not all 0
-  absl::string_view parent_id;  // 16, likewise: the caller's span
+  absl::string_view parent_id;  // the caller's span: 16 lower-case hex digits, not all 0
 };
 
-// What the specification calls valid: "00-TRACE-PARENT-FLAGS" in lower-case hex; of a later version
-// its first 55 characters, which the end or a '-' follows. Nothing else: a malformed one is
-// ignored.
+// Parses "00-TRACE-PARENT-FLAGS" in lower-case hex. Of a later version the first 55 characters are
+// parsed; the end or a '-' must follow them. Returns nullopt for any other text, because the
+// specification requires that it is ignored.
 std::optional<TraceParent> ParseTraceparent(absl::string_view text);
 
 }  // namespace canopy::server

@@ -7,7 +7,7 @@
 namespace canopy::server {
 namespace {
 
-// The specification's own example.
+// The example of the specification.
 constexpr char kValid[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 TEST(TraceparentTest, ReadsWhatTheSpecificationShows) {
@@ -17,7 +17,7 @@ TEST(TraceparentTest, ReadsWhatTheSpecificationShows) {
   EXPECT_EQ(parent->parent_id, "00f067aa0ba902b7");
 }
 
-TEST(TraceparentTest, LaterVersionsMayGoOnBehindADash) {
+TEST(TraceparentTest, LaterVersionsMayHaveFurtherFields) {
   const std::string later = std::string("cc") + (kValid + 2);
   EXPECT_TRUE(ParseTraceparent(later).has_value());
   EXPECT_TRUE(ParseTraceparent(later + "-what-the-future-will-be-like").has_value());

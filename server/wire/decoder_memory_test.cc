@@ -1,5 +1,5 @@
-// The law on memory: decoding a request, accepted or refused, takes at most 8 times its bytes + 1
-// MiB at any moment, whatever its shape. Counts what operator new hands out.
+// Decoding a request, accepted or refused, takes at most 8 times its bytes + 1 MiB at any time,
+// whatever its shape. Counts the bytes of operator new.
 #include <malloc.h>
 
 #include <atomic>
@@ -51,7 +51,7 @@ namespace {
 
 constexpr int64_t kSlackBytes = 1 << 20;
 
-// Decodes `bytes` and returns the code; fails the test when that took too much memory.
+// Decodes `bytes` and returns the code. Fails the test if decoding took too much memory.
 absl::StatusCode Decode(const std::string& name, const std::string& bytes) {
   const std::shared_ptr<const ModelInfo> model = ModelOfExtremes();
   const int64_t before = g_live_bytes;

@@ -1,4 +1,4 @@
-// Explain: how a request would be planned and routed, and the picture of its forest.
+// Explain: plans and routes a request without running it, and draws its forest.
 #ifndef SERVER_WIRE_EXPLAIN_H_
 #define SERVER_WIRE_EXPLAIN_H_
 
@@ -13,20 +13,21 @@
 namespace canopy::server {
 
 inline constexpr uint32_t kDefaultSvgSegments = 2'000;
-// A picture of more runs is of no use to an eye, and each costs hundreds of bytes.
+// A picture with more runs is not readable, and each run costs hundreds of bytes.
 inline constexpr uint32_t kMaxSvgSegments = 100'000;
 
-// An ExplainRequest whose inner request is still bytes.
+// The fields of an ExplainRequest. Its inner request is not parsed.
 struct ExplainFields {
   absl::string_view request;
   bool svg = false;
   uint32_t max_svg_segments = kDefaultSvgSegments;
 };
 
-// INVALID_ARGUMENT for malformed bytes, two inner requests, or too many segments asked for.
+// Returns INVALID_ARGUMENT for malformed bytes, two inner requests, or too many segments.
 absl::StatusOr<ExplainFields> ReadExplainRequest(absl::string_view message);
 
-// Plans on the caller's thread: up to a second for the largest requests. Errors as Engine::Plan.
+// Plans on the caller's thread, which takes up to a second for the largest requests. Returns the
+// errors of Engine::Plan.
 absl::StatusOr<v1::ExplainResponse> ExplainRequest(const ExplainFields& fields,
                                                    const PreparedRequest& request,
                                                    const Engine& engine);

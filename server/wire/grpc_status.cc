@@ -26,7 +26,7 @@ namespace {
 constexpr absl::string_view kTypeUrlPrefix = "type.googleapis.com/";
 constexpr size_t kMaxQuotedBytes = 128;
 
-// Payloads that stay in this process.
+// The keys of payloads that are not sent to clients.
 constexpr char kLogFieldKey[] = "canopy/log_field";
 constexpr char kLogReasonKey[] = "canopy/log_reason";
 
@@ -40,7 +40,7 @@ static_assert(static_cast<int>(absl::StatusCode::kUnavailable) == grpc::StatusCo
 static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
               grpc::StatusCode::UNAUTHENTICATED);
 
-// Codes that the contract gives a meaning on the wire; the others are bugs of ours.
+// Returns whether the contract gives the code a meaning. Any other code is caused by a bug.
 bool IsContractCode(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -60,8 +60,8 @@ bool IsContractCode(absl::StatusCode code) {
   }
 }
 
-// The id of the log line that was written for `status`; where the log has had enough of them, of
-// the last one that was: an id that a client got is always there to be found.
+// Logs `status` and returns the id of its line. If the log's limit leaves the line out, returns the
+// id of the last line that was written, so that every id that a client receives is in the log.
 std::string LogInternalError(const absl::Status& status) {
   static Mutex mutex(absl::kConstInit);
   static auto* const last_id = new std::string();
@@ -72,8 +72,8 @@ std::string LogInternalError(const absl::Status& status) {
   if (written) {
     *last_id = id;
   } else {
-    // A line is left out only after others were let in, and the first of those may still be on its
-    // way.
+    // A line is left out only after others were admitted, and the first of those may not be written
+    // yet.
     mutex.Await(Condition(is_known, last_id));
   }
   return *last_id;
@@ -92,7 +92,8 @@ WireError InternalError(const absl::Status& status) {
   return error;
 }
 
-// One line of at most kMaxStatusMessageBytes: libraries put traces behind the first line.
+// Returns one line of at most kMaxStatusMessageBytes. Libraries add stack traces after the first
+// line.
 std::string WireMessage(absl::string_view message) {
   message = message.substr(0, message.find('\n'));
   if (message.size() <= kMaxStatusMessageBytes) {

@@ -1,4 +1,5 @@
-// What a question's kind asks of its candidates: how many, and that no two are the same.
+// The rules that a question's kind sets for its candidates: their number, and that no two are
+// equal.
 #ifndef SERVER_WIRE_KIND_RULES_H_
 #define SERVER_WIRE_KIND_RULES_H_
 
@@ -16,12 +17,12 @@ inline constexpr int32_t kMaxKindCandidates = 255;
 inline constexpr int32_t kMinLevels = 2;
 inline constexpr int32_t kMaxLevels = 10;
 
-// A known value.
+// Precondition: `kind` is a known value.
 QuestionKind ToQuestionKind(int32_t kind);
 
-// The first rule that question `question` of `batch` breaks as a question of kind `kind`; its field
-// starts below the question, as ".candidates[2].tokens". Kinds that are unknown or plain have no
-// rules.
+// Returns the first rule that question `question` of `batch` breaks as a question of kind `kind`.
+// The field of the violation is relative to the question, such as ".candidates[2].tokens". Plain
+// and unknown kinds have no rules.
 std::optional<Violation> FindKindViolation(int32_t kind, const PathBatch& batch, int32_t question);
 
 }  // namespace canopy::server

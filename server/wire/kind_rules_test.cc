@@ -8,7 +8,7 @@
 namespace canopy::server {
 namespace {
 
-// Two questions, the second of which has these candidates.
+// Returns two questions, the second of which has these candidates.
 PathBatch Batch(const std::vector<std::vector<int32_t>>& candidates) {
   PathBatch batch;
   batch.question_offsets = {0};

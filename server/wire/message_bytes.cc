@@ -5,7 +5,7 @@ namespace canopy::server {
 grpc::Slice SingleSlice(const grpc::ByteBuffer& buffer) {
   grpc::Slice slice;
   if (!buffer.TrySingleSlice(&slice).ok() && !buffer.DumpToSingleSlice(&slice).ok()) {
-    // Only for a buffer that gRPC cannot read at all, which then holds nothing.
+    // gRPC cannot read the buffer, so it is treated as empty.
     return {};
   }
   return slice;

@@ -1,4 +1,4 @@
-// The bytes of a message as gRPC hands them over, as one run.
+// The bytes of a gRPC message as one contiguous slice.
 #ifndef SERVER_WIRE_MESSAGE_BYTES_H_
 #define SERVER_WIRE_MESSAGE_BYTES_H_
 
@@ -9,7 +9,7 @@
 
 namespace canopy::server {
 
-// Without a copy where they are one run.
+// Returns the slice of the buffer, without a copy if there is only one.
 grpc::Slice SingleSlice(const grpc::ByteBuffer& buffer);
 
 inline absl::string_view ViewOf(const grpc::Slice& slice) {

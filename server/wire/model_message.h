@@ -1,4 +1,4 @@
-// A loaded model as clients see it.
+// Describes a loaded model to clients.
 #ifndef SERVER_WIRE_MODEL_MESSAGE_H_
 #define SERVER_WIRE_MODEL_MESSAGE_H_
 
@@ -11,7 +11,7 @@
 
 namespace canopy::server {
 
-// Limit name to value, as flags name them.
+// The values of limits, by the names of their flags.
 using LimitMap = std::map<std::string, int64_t>;
 
 v1::Model ModelMessage(const ModelInfo& info, const LimitMap& limits);

@@ -13,7 +13,7 @@
 namespace canopy::server {
 namespace {
 
-// The bytes of a list of top log-probs beside its numbers.
+// The bytes that a list of top log-probs takes in addition to its numbers.
 constexpr int64_t kTopLogprobsBytes = 64;
 
 // The bytes that one output adds to an answer.
@@ -22,10 +22,10 @@ struct OutputBytes {
   int64_t bytes;
 };
 
-// Returns the bytes of vectors and per-token lists.
+// Returns the bytes of the vectors and per-token lists.
 std::vector<OutputBytes> BytesByOutput(const OutputSelection& outputs, const ModelInfo& model,
                                        const PathBatch& batch) {
-  // Each is counted once, for all outputs of its unit.
+  // Each count is computed once, for all outputs of its unit.
   std::optional<int64_t> scored_tokens;
   std::optional<int64_t> tokens;
   const auto count = [&](FirstTokens first, std::optional<int64_t>* entries) {
@@ -58,7 +58,7 @@ std::vector<OutputBytes> BytesByOutput(const OutputSelection& outputs, const Mod
   return bytes;
 }
 
-// Returns the name of a head in messages.
+// Returns the name of a head for error texts.
 absl::string_view HeadText(OutputHead head) {
   switch (head) {
     case OutputHead::kNone:

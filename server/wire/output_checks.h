@@ -1,4 +1,4 @@
-// Whether a model has the heads that a request's outputs need, and an answer room for them.
+// Checks that a model has the heads for the requested outputs, and that they fit an answer.
 #ifndef SERVER_WIRE_OUTPUT_CHECKS_H_
 #define SERVER_WIRE_OUTPUT_CHECKS_H_
 
@@ -13,25 +13,25 @@
 
 namespace canopy::server {
 
-// Bytes of vectors and per-token lists that one answer can hold: protobuf's 2 GiB, less room for
-// the rest. A list of top log-probs counts as it lies in memory, which is more than on the wire.
+// The most bytes of vectors and per-token lists in one answer: protobuf's 2 GiB, less room for the
+// rest. A list of top log-probs counts with its size in memory, which is larger than on the wire.
 inline constexpr int64_t kMaxAnswerBytes = (int64_t{2} << 30) - (int64_t{256} << 20);
 
-// What Outputs can ask of a model, as GetModel lists it.
+// Returns the outputs that the model can compute, as GetModel lists them.
 std::vector<std::string> HeadNames(const ModelInfo& model);
 
-// INVALID_ARGUMENT, a violation for each output that the model has no head for.
+// Returns INVALID_ARGUMENT with a violation for each output that the model has no head for.
 absl::Status CheckHeads(const OutputsFields& outputs, const ModelInfo& model);
 
-// Names of Outputs' fields that an answer has.
+// Returns the names of the fields of Outputs that the answer contains.
 std::vector<std::string> OutputNames(const OutputSelection& outputs);
 
-// Bytes of vectors and per-token lists in the answer for `batch`, as they count against
-// kMaxAnswerBytes.
+// Returns the bytes of the vectors and per-token lists in the answer for `batch`, as they count
+// against kMaxAnswerBytes.
 int64_t AnswerBytes(const OutputSelection& outputs, const ModelInfo& model, const PathBatch& batch);
 
-// INVALID_ARGUMENT when the answer for `batch` would exceed kMaxAnswerBytes, naming the output that
-// takes most.
+// Returns INVALID_ARGUMENT if the answer for `batch` would exceed kMaxAnswerBytes. The error names
+// the largest output.
 absl::Status CheckAnswerSize(const OutputSelection& outputs, const ModelInfo& model,
                              const PathBatch& batch);
 

@@ -31,7 +31,7 @@ ModelInfo Model(int64_t num_labels, bool has_lm_head) {
   return model;
 }
 
-// One question: `num_paths` paths of `prefix_tokens` + 1 tokens.
+// Returns one question with `num_paths` paths of `prefix_tokens` + 1 tokens.
 PathBatch Batch(int num_paths, int prefix_tokens) {
   PathBatch batch;
   batch.AddQuestion(std::vector<int32_t>(static_cast<size_t>(prefix_tokens), 1),
@@ -55,7 +55,7 @@ TEST(OutputChecksTest, HeadsFollowTheModel) {
   EXPECT_THAT(HeadNames(Model(1, true)), ElementsAre("vectors", "reward", "logprobs", "values"));
 }
 
-TEST(OutputChecksTest, SaysWhyALanguageModelHasNoHead) {
+TEST(OutputChecksTest, TheReasonForAMissingHeadIsReturned) {
   const OutputsFields outputs = Asking({Output::kTokenLogprobs, Output::kScores});
   ModelInfo model = Model(0, false);
   model.lm_head_reason = "its folder holds no lm_head.weight";
@@ -93,7 +93,7 @@ TEST(OutputChecksTest, AnAnswerThatDoesNotFitOneMessageIsRefused) {
   outputs.scope = TokenScope::kPath;
   const absl::Status status = CheckAnswerSize(outputs, model, batch);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  // 4,096 paths of 2,000 entries, of 4 and 64 + 128 * 8 bytes.
+  // There are 4,096 paths of 2,000 entries, of 4 and 64 + 128 * 8 bytes.
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("outputs.top_logprobs: 8945664000 bytes of vectors and per-token lists "
                         "exceed the 1879048192 of one answer"));

@@ -1,4 +1,4 @@
-// The table of outputs (core/tree/outputs.h) beside the contract: neither has what the other lacks.
+// Compares the table of outputs (core/tree/outputs.h) with the contract in both directions.
 #include <set>
 #include <string>
 #include <type_traits>
@@ -15,14 +15,14 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-// Fields of Outputs that say how others are computed (OutputOptions).
+// Returns the fields of Outputs that describe how others are computed (OutputOptions).
 const std::set<std::string>& Options() {
   static const auto* const options =
       new std::set<std::string>{"vector_dtype", "normalize", "scope", "temperature"};
   return *options;
 }
 
-// Fields of CandidateResult with a list that is not per token.
+// Returns the fields of CandidateResult with a list that is not per token.
 const std::set<std::string>& OtherLists() {
   static const auto* const lists = new std::set<std::string>{"label_scores", "unscored_outputs"};
   return *lists;
@@ -78,7 +78,7 @@ TEST(OutputTableTest, EveryFieldIsReadIntoItsOutput) {
 TEST(OutputTableTest, EveryListOfCandidateResultHasARow) {
   std::set<std::string> names = OtherLists();
   ForEachList([&names](const auto& spec) {
-    // The lists of top tokens stand in messages of their own.
+    // The lists of top tokens are in messages of their own.
     if (spec.output == Output::kTopLogprobs) {
       EXPECT_EQ(spec.field, "");
       names.insert("top_logprobs");

@@ -7,8 +7,9 @@
 
 namespace canopy::server {
 
-// Returns whether a path whose score is asked for ends in the model's padding token. The score is
-// that of this token; the classifier of transformers would read the last other one. O(paths).
+// Returns whether a path with a requested score ends in the model's padding token. Its score is
+// computed at that token, but the classifier of transformers would use the last other token.
+// O(paths).
 bool ScoresAPadEndedPath(const PathBatch& batch, const OutputSelection& outputs,
                          const ModelInfo& model);
 

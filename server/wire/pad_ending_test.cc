@@ -26,7 +26,7 @@ TEST(PadEndingTest, LooksAtTheLastTokenOfEachPath) {
   EXPECT_FALSE(ScoresAPadEndedPath(Batch({kPad, 4}, {{5}, {kPad, 6}, {}}), outputs, model));
   EXPECT_TRUE(ScoresAPadEndedPath(Batch({4}, {{5}, {6, kPad}}), outputs, model));
   EXPECT_TRUE(ScoresAPadEndedPath(Batch({}, {{kPad}}), outputs, model));
-  // A candidate without tokens ends with the prefix.
+  // The path of a candidate without tokens ends with the prefix.
   EXPECT_TRUE(ScoresAPadEndedPath(Batch({4, kPad}, {{5}, {}}), outputs, model));
 }
 

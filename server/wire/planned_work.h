@@ -1,4 +1,4 @@
-// What answering a request would take beside its route: rows of the device and bytes of the answer.
+// The work of an answer that its route does not show: rows on the device, and bytes.
 #ifndef SERVER_WIRE_PLANNED_WORK_H_
 #define SERVER_WIRE_PLANNED_WORK_H_
 
@@ -8,7 +8,7 @@
 
 namespace canopy::server {
 
-// Builds the parts of `plan` one after the other: as much host work as answering.
+// Builds the parts of `plan` one after the other, which takes as much host work as an answer.
 v1::PlannedWork PlanWork(const RequestPlan& plan, const OutputSelection& outputs,
                          const ModelInfo& model);
 

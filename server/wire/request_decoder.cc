@@ -28,14 +28,15 @@ using TokenIds = v1::TokenIds;
 
 constexpr size_t kMinSuspiciousBytes = 8 * sizeof(int32_t);
 
-// A TokenIds that may come in several pieces: `ids` add up, the last `raw` and `raw64` stand.
+// A TokenIds that may arrive in several pieces: their `ids` are concatenated, and the last `raw`
+// and `raw64` are used.
 struct TokenPieces {
-  int64_t begin = 0;  // of the ids in PathBatch::tokens
+  int64_t begin = 0;  // the position of the ids in PathBatch::tokens
   absl::string_view raw;
   absl::string_view raw64;
 };
 
-// Names the forms of a TokenIds that are set, of which there are at least two.
+// Returns the names of the forms that a TokenIds sets; there are at least two.
 std::string SetFormsText(bool has_ids, const TokenPieces& pieces) {
   if (has_ids && !pieces.raw.empty() && !pieces.raw64.empty()) {
     return "ids, raw and raw64 are all set";
@@ -46,7 +47,7 @@ std::string SetFormsText(bool has_ids, const TokenPieces& pieces) {
 
 struct FinishedTokens {
   TokenSpan span;
-  bool complete = true;  // false: refused, so that its length says nothing
+  bool complete = true;  // false: the tokens were refused, so their number means nothing
 };
 
 class QuestionDecoder {
@@ -67,10 +68,11 @@ class QuestionDecoder {
     decoded_.batch.question_offsets.push_back(0);
   }
 
-  // False when malformed.
+  // Returns false if the bytes are malformed.
   bool AddQuestion(const WireReader& reader) {
     violations_before_ = violations_->list().size();
-    // Fields come in any order: the prefix and the rest first, then the candidates.
+    // Fields may come in any order: the first pass reads the prefix and the others, the second the
+    // candidates.
     return ReadOwnFields(reader) && ReadCandidates(reader) && CloseQuestion();
   }
 
@@ -104,7 +106,8 @@ class QuestionDecoder {
     return !reader.malformed();
   }
 
-  // What is behind the last candidate was read with the own fields.
+  // Reads the candidates only. ReadOwnFields has read all other fields, also those after the last
+  // candidate.
   bool ReadCandidates(WireReader reader) {
     candidate_ = 0;
     for (WireField field;
@@ -154,7 +157,7 @@ class QuestionDecoder {
     }
     decoded_.kinds.push_back(kind_);
     decoded_.batch.question_offsets.push_back(decoded_.batch.num_paths());
-    // Of a question that is wrong already, not all candidates may have been read.
+    // If the question is already wrong, some of its candidates may not have been read.
     if (violations_->list().size() == violations_before_) {
       if (const auto broken = FindKindViolation(kind_, decoded_.batch, question_)) {
         violations_->Add(absl::StrCat("questions[", question_, "]", broken->field),
@@ -169,7 +172,7 @@ class QuestionDecoder {
     return {static_cast<int64_t>(decoded_.batch.tokens.size()), {}, {}};
   }
 
-  // Tokens that come one at a time are gathered first: the vector would be slower to add to.
+  // Single tokens are collected first, because adding them to the vector one by one is slower.
   bool AddTokens(WireReader reader, TokenPieces* pieces) {
     std::vector<int32_t>& tokens = decoded_.batch.tokens;
     std::array<int32_t, 64> single;
@@ -230,7 +233,8 @@ class QuestionDecoder {
     return finished;
   }
 
-  // Returns false, after a violation, if the bytes are no whole number of values of `size` bytes.
+  // Returns false, after adding a violation, if the bytes are not a whole number of values of
+  // `size` bytes.
   bool CheckRawSize(absl::string_view bytes, size_t size, const std::string& field) {
     if (bytes.size() % size != 0) {
       Violate(field, absl::StrCat(bytes.size(), " bytes are not a multiple of ", size));
@@ -253,8 +257,8 @@ class QuestionDecoder {
     return true;
   }
 
-  // Checks the tokens against the vocabulary before they are narrowed, since narrowing could turn a
-  // wrong one into a valid one.
+  // Checks the tokens against the vocabulary before they are narrowed, because narrowing could make
+  // a wrong token valid.
   bool AddRaw64(absl::string_view raw64, absl::string_view field) {
     if (!CheckRawSize(raw64, sizeof(int64_t), absl::StrCat(field, ".raw64"))) {
       return false;
@@ -263,7 +267,7 @@ class QuestionDecoder {
     const size_t begin = tokens.size();
     const size_t count = raw64.size() / sizeof(int64_t);
     tokens.resize(begin + count);
-    // Negative tokens are large as unsigned.
+    // As unsigned numbers, negative tokens are large.
     uint64_t largest = 0;
     for (size_t i = 0; i < count; ++i) {
       const uint64_t token = Raw64At(raw64, i);
@@ -292,7 +296,7 @@ class QuestionDecoder {
            static_cast<int64_t>(token) < limits_.vocab_size;
   }
 
-  // The client is told which token it is, and the log is not.
+  // The client is told the token; the log does not contain it.
   void ViolateVocabulary(absl::string_view field, int64_t token, size_t index) {
     const std::string what =
         absl::StrCat(" at index ", index, " is outside the vocabulary of ", limits_.vocab_size);
@@ -301,7 +305,7 @@ class QuestionDecoder {
 
   void CheckVocabulary(const TokenSpan& span, absl::string_view field) {
     const absl::Span<const int32_t> tokens = decoded_.batch.Tokens(span);
-    // Negative ones are large as unsigned.
+    // As unsigned numbers, negative tokens are large.
     uint32_t largest = 0;
     for (const int32_t token : tokens) {
       largest = std::max(largest, static_cast<uint32_t>(token));
@@ -334,8 +338,8 @@ class QuestionDecoder {
     return IsValidUtf8(bytes);
   }
 
-  // `field` is below the current question, or below the current candidate for kCandidateTokens.
-  // `log_description` as Violation has it.
+  // `field` is relative to the current question, or to the current candidate for kCandidateTokens.
+  // `log_description` is that of Violation.
   void Violate(absl::string_view field, std::string description, std::string log_description = "") {
     if (violations_->full()) {
       return;
@@ -358,7 +362,7 @@ class QuestionDecoder {
   const TokenLimits limits_;
   Violations* const violations_;
   DecodedQuestions decoded_;
-  size_t violations_before_ = 0;  // the current question
+  size_t violations_before_ = 0;  // before the current question
   int32_t question_ = 0;
   int32_t candidate_ = 0;
   int32_t num_candidates_ = 0;

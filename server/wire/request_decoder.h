@@ -1,8 +1,8 @@
-// Second reading of a ScoreRequest: its questions, straight into flat arrays whose sizes the first
-// reading counted.
+// The second pass over a ScoreRequest: decodes its questions into flat arrays whose sizes the first
+// pass has counted.
 //
-// Both readings together allocate at most 8 times the bytes received + 1 MiB under the default
-// limits: a token takes 4 bytes and at least 1 on the wire, a candidate 24 and at least 2.
+// Under the default limits, the two passes together allocate at most 8 times the bytes received + 1
+// MiB: a token takes 4 bytes and at least 1 on the wire, a candidate 24 bytes and at least 2.
 #ifndef SERVER_WIRE_REQUEST_DECODER_H_
 #define SERVER_WIRE_REQUEST_DECODER_H_
 
@@ -19,7 +19,7 @@
 
 namespace canopy::server {
 
-// A run of the request's bytes: half of what a string_view takes.
+// A range of the request's bytes; half the size of a string_view.
 struct TextSpan {
   uint32_t begin = 0;
   uint32_t size = 0;
@@ -29,28 +29,28 @@ struct TextSpan {
 
 // The questions of one request.
 struct DecodedQuestions {
-  PathBatch batch;                      // tokens as int32; valid when nothing was violated
+  PathBatch batch;                      // tokens as int32; valid if there are no violations
   std::vector<TextSpan> question_ids;   // [questions]
   std::vector<TextSpan> candidate_ids;  // [paths]
   std::vector<int32_t> kinds;           // [questions], canopy.v1.QuestionKind as sent
-  // The first field that LooksLikeInt64 is true of, as `questions[0].prefix.raw`; '' if there is
-  // none.
+  // The first field for which LooksLikeInt64 is true, such as `questions[0].prefix.raw`; '' if
+  // there is none.
   std::string suspicious_raw;
 };
 
-// Returns true if `raw`, the bytes of a TokenIds.raw, is most likely an int64 array whose bytes
-// were sent as they are: at least 8 values, an even number of them, of which every second is zero
-// while the others are not all zero. Linear, and ends at the first value that says otherwise.
+// Returns whether `raw`, the bytes of a TokenIds.raw, is most likely an int64 array that was sent
+// unchanged: it has an even number of values, at least 8, every second value is zero, and the
+// others are not all zero. Linear; stops at the first value that rules this out.
 bool LooksLikeInt64(absl::string_view raw);
 
-// What tokens are checked against.
+// The limits for tokens.
 struct TokenLimits {
   int64_t vocab_size = 0;
   int64_t max_path_tokens = 0;
 };
 
-// Reads the questions of `message` (below 4 GiB), whose head was read. What is wrong with a
-// question goes to `violations` in request order, and reading stops when they are full;
+// Decodes the questions of `message` (below 4 GiB), whose head was read before. Errors in questions
+// are added to `violations` in request order, and decoding stops when these are full. Returns
 // INVALID_ARGUMENT only for malformed bytes.
 absl::StatusOr<DecodedQuestions> DecodeQuestions(absl::string_view message,
                                                  const RequestCounts& counts,

@@ -1,4 +1,5 @@
-// The two readings against protobuf's own parser, on random requests and on random damage to them.
+// Compares the two decoding passes with protobuf's own parser, on random requests and with random
+// damage to them.
 #include "server/wire/request_decoder.h"
 
 #include <algorithm>
@@ -97,7 +98,7 @@ class RandomRequest {
     } else if (Chance(4) && (tokens->raw().empty() || Chance(4))) {
       std::string raw64;
       for (int i = Below(6); i > 0; --i) {
-        // Some are valid only once they are narrowed.
+        // Some tokens are valid only after narrowing.
         const int64_t token = Token() + (Chance(30) ? int64_t{1} << (32 + Below(31)) : 0);
         raw64.append(reinterpret_cast<const char*>(&token), sizeof(token));
       }
@@ -170,7 +171,7 @@ std::vector<int64_t> LittleEndian(const std::string& bytes) {
   return values;
 }
 
-// The tokens of one TokenIds by the contract; nothing when it is refused.
+// Returns the tokens of one TokenIds by the contract; nullopt if it is refused.
 std::optional<std::vector<int64_t>> TokensOf(const v1::TokenIds& tokens) {
   const int num_forms = (tokens.ids().empty() ? 0 : 1) + (tokens.raw().empty() ? 0 : 1) +
                         (tokens.raw64().empty() ? 0 : 1);
@@ -199,7 +200,8 @@ std::vector<int64_t> Widened(absl::Span<const int32_t> tokens) {
   return {tokens.begin(), tokens.end()};
 }
 
-// Whether the candidates suit the question's kind; their tokens are valid.
+// Returns whether the number of candidates fits the question's kind. Precondition: their tokens are
+// valid.
 bool FitsKind(const v1::Question& question) {
   const int count = question.candidates_size();
   std::set<std::vector<int64_t>> distinct;
@@ -218,7 +220,7 @@ bool FitsKind(const v1::Question& question) {
   }
 }
 
-// Whether the contract allows a question, written without the decoder's order or code.
+// Returns whether the contract allows a question, without the order and code of the decoder.
 bool IsValidQuestion(const v1::Question& question) {
   const auto prefix = TokensOf(question.prefix());
   if (!prefix.has_value() || !InVocabulary(*prefix) || question.candidates().empty() ||
@@ -294,7 +296,7 @@ void ExpectSameHead(const v1::ScoreRequest& expected, const RequestHead& head) {
   EXPECT_EQ(head.routing.unknown_field != 0, has_unknown(routing));
 }
 
-// What became of the bytes, for seeing that a test reaches every outcome.
+// The result of decoding, to show that a test reaches every outcome.
 enum class Outcome { kMalformed, kRefused, kSame };
 
 Outcome CompareWithProtobuf(const std::string& bytes) {
@@ -313,7 +315,7 @@ Outcome CompareWithProtobuf(const std::string& bytes) {
     return Outcome::kMalformed;
   }
   if (!parsed) {
-    // Reading may stop at the sixteenth wrong value, before the damage.
+    // Decoding may stop at the sixteenth wrong value, before the damage.
     EXPECT_TRUE(violations.full());
     return Outcome::kMalformed;
   }
@@ -335,13 +337,13 @@ Outcome CompareWithProtobuf(const std::string& bytes) {
 }
 
 void CompareMany(bool damage) {
-  const google::protobuf::LogSilencer silencer;  // it reports each damaged string
+  const google::protobuf::LogSilencer silencer;  // protobuf logs each damaged string
   RandomRequest random(kSeed);
   int outcomes[3] = {};
   for (int round = 0; round < kRounds && !::testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE(absl::StrCat("seed ", kSeed, ", round ", round));
     std::string bytes = random.Make().SerializeAsString();
-    // Protobuf merges what follows each other.
+    // Protobuf merges consecutive messages.
     if (random.Chance(4)) {
       bytes += random.Make().SerializeAsString();
     }
@@ -383,13 +385,13 @@ TEST(RequestDecoderTest, ReadsManyTokensAsProtobufDoes) {
   const std::string one_packed = FieldBytes(0x0a, "\x07");
   const std::string unpacked = std::string("\x08\x03\x08\x84\x05", 5);
   std::vector<std::string> cases = {
-      // One at a time, more than are gathered at once, alone and among others.
+      // Single tokens: more than are collected at once, alone and among others.
       Repeat(unpacked, 100),
       Repeat(one_packed, 200) + unpacked,
       Repeat(one_packed + unpacked + packed, 50),
       Repeat(packed, 30) + Repeat(one_packed, 64) + packed,
   };
-  // Lengths about those that take two bytes.
+  // The sizes are around the first length that takes two bytes.
   for (int size = 118; size < 132; ++size) {
     cases.push_back(FieldBytes(0x0a, std::string(static_cast<size_t>(size), '\1')));
   }
@@ -432,7 +434,7 @@ TEST(LooksLikeInt64Test, IsTrueOnlyOfLongArraysWhoseEverySecondValueIsZero) {
   EXPECT_FALSE(LooksLikeInt64(BytesOf<int32_t>({1, 0, 2, 0, 3, 0, 4, 1})));
   EXPECT_FALSE(LooksLikeInt64(BytesOf<int32_t>({1, 0, 2, 9, 3, 0, 4, 0})));
   EXPECT_FALSE(LooksLikeInt64(std::string(64, '\0'))) << "as many padding tokens";
-  // Negative int64 values do not have zeros above.
+  // Negative int64 values do not have zero upper halves.
   EXPECT_FALSE(LooksLikeInt64(BytesOf<int64_t>({1, 2, 3, -4})));
 }
 
@@ -453,7 +455,7 @@ TEST(RequestDecoderTest, NamesTheFirstRawThatLooksLikeInt64) {
   EXPECT_EQ(decoded->suspicious_raw, "questions[0].candidates[1].tokens.raw");
 }
 
-// Bytes that no serialiser of ours writes, but others may.
+// Bytes that no serialiser of Canopy writes, but others may.
 TEST(RequestDecoderTest, ReadsUnusualBytesAsProtobufDoes) {
   const std::string packed = FieldBytes(0x0a, "\x01\x02");
   const std::string unpacked = std::string("\x08\x03\x08\x04", 4);
@@ -467,14 +469,14 @@ TEST(RequestDecoderTest, ReadsUnusualBytesAsProtobufDoes) {
     return FieldBytes(0x1a, FieldBytes(0x1a, FieldBytes(0x12, tokens)));
   };
   const std::pair<std::string, Outcome> cases[] = {
-      // Questions and candidates of nothing, and tokens of nothing.
+      // Empty questions, candidates and tokens.
       {FieldBytes(0x1a, ""), Outcome::kRefused},
       {with_tokens(packed) + FieldBytes(0x1a, ""), Outcome::kRefused},
       {FieldBytes(0x1a, FieldBytes(0x12, packed) + FieldBytes(0x1a, "") +
                             FieldBytes(0x1a, FieldBytes(0x12, ""))),
        Outcome::kSame},
       {with_tokens(FieldBytes(0x0a, "\x80")), Outcome::kMalformed},
-      // A length that is cut off.
+      // A truncated length.
       {FieldBytes(0x1a, FieldBytes(0x1a, "\x12\x80" + Repeat("\x08\x01", 64))),
        Outcome::kMalformed},
       {with_tokens(packed + std::string(60, '\x7b') + std::string(60, '\x7c')), Outcome::kSame},
@@ -490,29 +492,29 @@ TEST(RequestDecoderTest, ReadsUnusualBytesAsProtobufDoes) {
       {with_tokens(packed + raw64), Outcome::kRefused},
       {with_tokens(raw + raw64), Outcome::kRefused},
       {with_tokens(packed + raw + raw64), Outcome::kRefused},
-      // A varint is an unknown field here, and is ignored.
+      // A varint is an unknown field here and ignored.
       {with_tokens(std::string("\x18\x05", 2) + packed), Outcome::kSame},
       {with_tokens(FieldBytes(0x0a, "\x01\x80")), Outcome::kMalformed},
       // 2^32 + 5 is 5 in a uint32.
       {with_tokens(FieldBytes(0x0a, "\x85\x80\x80\x80\x10")), Outcome::kSame},
-      // The prefix after the candidates, in two pieces.
+      // The prefix comes after the candidates, in two pieces.
       {FieldBytes(0x1a, FieldBytes(0x12, packed) + FieldBytes(0x1a, FieldBytes(0x12, packed)) +
                             FieldBytes(0x12, unpacked)),
        Outcome::kSame},
-      // The candidate's tokens in two pieces.
+      // The candidate's tokens come in two pieces.
       {FieldBytes(0x1a, FieldBytes(0x1a, FieldBytes(0x12, packed) + FieldBytes(0x12, unpacked))),
        Outcome::kSame},
-      // An invalid id that a valid one replaces is still invalid.
+      // An invalid id is an error even if a valid one replaces it.
       {FieldBytes(0x1a,
                   FieldBytes(0x1a, bad_string + FieldBytes(0x0a, "ok") + FieldBytes(0x12, packed))),
        Outcome::kMalformed},
-      // Outputs twice: merged. A known field of the wrong type is an unknown one.
+      // Two Outputs are merged. A known field with the wrong type is an unknown field.
       {FieldBytes(0x22, "\x20\x01") + FieldBytes(0x22, std::string("\x08\x01\x20\x00", 4)),
        Outcome::kSame},
       {FieldBytes(0x22, FieldBytes(0x0a, "x")), Outcome::kSame},
       {FieldBytes(0x2a, "\x0d" + std::string(4, '\1')), Outcome::kSame},
       {FieldBytes(0x22, "\x65" + std::string(4, '\x7f')), Outcome::kSame},
-      // Question as a varint, priority as bytes: unknown fields, ignored.
+      // A question as a varint and a priority as bytes are unknown fields and ignored.
       {std::string("\x18\x01", 2) + FieldBytes(0x32, "x"), Outcome::kSame},
       {std::string(100, '\x7b') + std::string(100, '\x7c'), Outcome::kSame},
       {std::string(101, '\x7b') + std::string(101, '\x7c'), Outcome::kMalformed},

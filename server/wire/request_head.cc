@@ -20,12 +20,12 @@ using Question = v1::Question;
 using Candidate = v1::Candidate;
 using TokenIds = v1::TokenIds;
 
-// A length of this takes two bytes.
+// The smallest length that takes two bytes on the wire.
 constexpr size_t kSmallestLongLength = 0x80;
 
-// Parts of a field are handed on by value, so that the compiler can keep them in registers.
+// Fields are passed by value, so that the compiler can keep their parts in registers.
 
-// Enums and bools go through 64 bits on the wire.
+// Enums and bools have 64 bits on the wire.
 int32_t ToEnum(uint64_t varint) { return static_cast<int32_t>(varint); }
 
 float ToFloat(uint64_t varint) {
@@ -42,7 +42,7 @@ void NoteUnknown(uint32_t number, uint32_t* unknown_field) {
   }
 }
 
-// Finds the output that the field of Outputs with this number asks for; null = none.
+// Returns the output that the field of Outputs with this number requests; null = none.
 const OutputSpec* FindOutput(uint32_t number) {
   static const auto* const by_number = [] {
     auto* specs = new std::vector<const OutputSpec*>();
@@ -84,7 +84,7 @@ bool SetOutput(uint32_t number, uint64_t varint, OutputsFields* outputs) {
   return true;
 }
 
-// Adds the number of tokens in one TokenIds, whichever form they have; a cut-off last varint is not
+// Adds the number of tokens in one TokenIds, whatever its form. A truncated last varint is not
 // counted. Returns false if the bytes are malformed.
 bool CountTokens(absl::string_view bytes, int depth, int64_t* tokens) {
   int64_t count = 0;
@@ -105,7 +105,7 @@ bool CountTokens(absl::string_view bytes, int depth, int64_t* tokens) {
 }
 
 bool CountCandidate(absl::string_view bytes, int depth, int64_t* tokens) {
-  // Most are one field of tokens and no more.
+  // Most TokenIds consist of one field of tokens.
   constexpr char kTokensTag =
       Candidate::kTokensFieldNumber << 3 | static_cast<int>(WireType::kBytes);
   if (bytes.size() >= 2 && bytes.size() < kSmallestLongLength + 2 && bytes[0] == kTokensTag &&
@@ -154,8 +154,9 @@ bool SetText(absl::string_view bytes, absl::string_view* text) {
   return IsValidUtf8(bytes);
 }
 
-// False when `bytes`, what is inside field `number`, are malformed. Messages of nothing are the
-// smallest that can be repeated: they are not walked.
+// Reads `bytes`, the contents of field `number`. Returns false if they are malformed. Empty
+// submessages are counted without being parsed, because they are the cheapest way to inflate a
+// count.
 bool ReadBytesField(uint32_t number, absl::string_view bytes, int depth, RequestHead* head) {
   switch (number) {
     case Request::kRequestIdFieldNumber:

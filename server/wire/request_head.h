@@ -1,5 +1,5 @@
-// First reading of a ScoreRequest: everything but its questions, and how much the questions hold.
-// Allocates nothing, so that limits are enforced before memory is.
+// The first pass over a ScoreRequest: reads everything except its questions, and counts what the
+// questions contain. Allocates nothing, so that limits are enforced before memory is allocated.
 #ifndef SERVER_WIRE_REQUEST_HEAD_H_
 #define SERVER_WIRE_REQUEST_HEAD_H_
 
@@ -15,38 +15,38 @@
 
 namespace canopy::server {
 
-// canopy.v1.Outputs as sent. Enums may hold unknown values.
+// canopy.v1.Outputs as sent. Enums may have unknown values.
 struct OutputsFields {
-  std::array<uint32_t, kNumOutputs> amounts = {};  // by Output; of a flag 0 or 1
+  std::array<uint32_t, kNumOutputs> amounts = {};  // indexed by Output; 0 or 1 for a flag
   int32_t vector_dtype = 0;
   bool normalize = false;
   int32_t scope = 0;
   std::optional<float> temperature;
-  uint32_t unknown_field = 0;  // number of the first one; 0 = none
+  uint32_t unknown_field = 0;  // the number of the first unknown field; 0 = none
 
   uint32_t amount(Output output) const { return amounts[static_cast<size_t>(output)]; }
   bool asks(Output output) const { return amount(output) != 0; }
 };
 
-// canopy.v1.Routing as sent. Enums may hold unknown values.
+// canopy.v1.Routing as sent. Enums may have unknown values.
 struct RoutingFields {
   int32_t backend = 0;
   int32_t policy = 0;
   std::optional<int64_t> max_mask_bytes;
   int32_t packing = 0;
-  uint32_t unknown_field = 0;  // number of the first one; 0 = none
+  uint32_t unknown_field = 0;  // the number of the first unknown field; 0 = none
 };
 
-// What the questions hold, counted on the wire.
+// The contents of the questions, counted on the wire.
 struct RequestCounts {
   int64_t questions = 0;
   int64_t paths = 0;
-  int64_t max_candidates = 0;           // of one question
-  int64_t max_candidates_question = 0;  // the first that has so many
-  int64_t tokens = 0;                   // as sent: each prefix once
+  int64_t max_candidates = 0;           // the most candidates of one question
+  int64_t max_candidates_question = 0;  // the first question with that many
+  int64_t tokens = 0;                   // as sent: each prefix counts once
 };
 
-// Views of the request's bytes, which must outlive it.
+// Views of the request's bytes, which must outlive the head.
 struct RequestHead {
   absl::string_view request_id;
   absl::string_view model;
@@ -58,15 +58,16 @@ struct RequestHead {
   RequestCounts counts;
 };
 
-// INVALID_ARGUMENT naming the field where the bytes stop being a ScoreRequest. Bytes inside packed
-// token lists and the text of question and candidate ids are checked by the second reading.
+// Reads the head. Returns INVALID_ARGUMENT with the name of the field at which the bytes are not a
+// ScoreRequest any more. The second pass checks the bytes of packed token lists and the text of
+// question and candidate ids.
 absl::StatusOr<RequestHead> ReadRequestHead(absl::string_view message);
 
-// INVALID_ARGUMENT: "`field`: the bytes are not a canopy.v1.ScoreRequest".
+// Returns INVALID_ARGUMENT with the text "`field`: the bytes are not a canopy.v1.ScoreRequest".
 absl::Status MalformedRequestError(absl::string_view field);
 
-// One reading of the fields that Outputs or Routing has; merges into what is there. False when
-// malformed.
+// Read one occurrence of Outputs or Routing and merge its fields into the earlier ones. Return
+// false if the bytes are malformed.
 bool MergeOutputs(WireReader reader, OutputsFields* outputs);
 bool MergeRouting(WireReader reader, RoutingFields* routing);
 

@@ -19,7 +19,8 @@ namespace canopy::server {
 namespace {
 
 constexpr uint32_t kMaxTopLogprobs = 128;
-// Below, the smallest differences of logits leave float32's range once they are divided.
+// With a smaller temperature, the smallest differences of logits overflow float32 after the
+// division.
 constexpr float kMinTemperature = 1e-30F;
 constexpr float kMaxTemperature = 100;
 
@@ -57,7 +58,7 @@ void CheckOutputs(const OutputsFields& outputs, Violations* violations) {
                                                          " exceeds the limit ", kMaxTopLogprobs));
   }
   CheckEnum("outputs.scope", outputs.scope, v1::Scope_IsValid(outputs.scope), violations);
-  // Written so that NaN fails.
+  // The condition is written so that NaN fails.
   if (outputs.temperature.has_value() &&
       !(*outputs.temperature >= kMinTemperature && *outputs.temperature <= kMaxTemperature)) {
     violations->Add("outputs.temperature",
@@ -105,8 +106,8 @@ OutputSelection SelectOutputs(const OutputsFields& outputs, const ModelInfo& mod
   selection.temperature = outputs.temperature.value_or(1);
   for (const OutputSpec& spec : kOutputs) {
     if (outputs.asks(spec.output)) {
-      // A smaller vocabulary has no more tokens to list. It has one at least, since a token was
-      // sent.
+      // A smaller vocabulary has fewer tokens to list. It has at least one, because the request
+      // contains a valid token.
       Ask(spec.computed,
           static_cast<int32_t>(std::min<int64_t>(outputs.amount(spec.output), model.vocab_size)),
           &selection);

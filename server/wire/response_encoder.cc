@@ -54,8 +54,8 @@ void SetScores(const ScoreResult& result, int32_t path, v1::CandidateResult* can
   }
 }
 
-// For each row of kLists, the field of CandidateResult that holds its list. Null for the lists that
-// have their own encoding code.
+// The field of CandidateResult for each row of kLists. Null for the lists with their own encoding
+// code.
 using ListFields =
     std::array<const google::protobuf::FieldDescriptor*, std::tuple_size_v<decltype(kLists)>>;
 
@@ -71,8 +71,8 @@ const ListFields& FieldsOfLists() {
   return all;
 }
 
-// Appends the entries of `path` in `list`, which has one for each token or is empty. Integers are
-// uint32 on the wire.
+// Appends the entries of `path` in `list`, which has one element per token or is empty. Integers
+// are uint32 on the wire.
 template <typename T>
 void AddEntries(const TokenEntries& entries, const std::vector<T>& list, int32_t path,
                 const google::protobuf::FieldDescriptor* field, v1::CandidateResult* candidate) {
@@ -80,7 +80,7 @@ void AddEntries(const TokenEntries& entries, const std::vector<T>& list, int32_t
     return;
   }
   using Number = std::conditional_t<std::is_same_v<T, float>, float, uint32_t>;
-  // The function that protobuf recommends instead makes a virtual call for each number.
+  // The function that protobuf recommends instead makes a virtual call per number.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   google::protobuf::RepeatedField<Number>* numbers =
@@ -104,7 +104,7 @@ void AddTopLogprobs(const TokenOutputs& tokens, int32_t path, v1::CandidateResul
   }
 }
 
-// The per-token lists that the path does not lack.
+// Sets the per-token lists that the path does not lack.
 void SetTokens(const ScoreResult& result, int32_t path, v1::CandidateResult* candidate) {
   const OutputSet unscored = result.unscored[path];
   if (!result.tokens.entries.offsets.empty()) {
@@ -122,18 +122,19 @@ void SetTokens(const ScoreResult& result, int32_t path, v1::CandidateResult* can
     AddTopLogprobs(result.tokens, path, candidate);
   }
   if (!candidate->token_logprobs().empty()) {
-    // In double, so that the sum of a long path is as good as its terms.
+    // The sum is computed in double precision, so that it is as accurate for a long path as for a
+    // short one.
     candidate->set_sum_logprob(static_cast<float>(std::accumulate(
         candidate->token_logprobs().begin(), candidate->token_logprobs().end(), 0.0)));
   }
 }
 
-// Returns false for scores that were computed for the probabilities alone.
+// Returns false if the scores were computed only for the probabilities.
 bool AnswersScores(const OutputsFields& outputs) {
   return outputs.asks(Output::kScores) || !outputs.asks(Output::kProbabilities);
 }
 
-// Names what the path lacks, in the order of Outputs' fields.
+// Sets the names of the outputs that the path lacks, in the order of Outputs' fields.
 void SetUnscored(const OutputsFields& outputs, OutputSet unscored, v1::CandidateResult* candidate) {
   candidate->set_unscored_reason("non_finite");
   for (const OutputSpec& spec : kOutputs) {
@@ -162,8 +163,8 @@ void SetAnswer(const Answer& answer, v1::QuestionResult* result) {
   }
 }
 
-// Probabilities and the answer of a question whose candidates are in `result`; nothing where one of
-// them has no score.
+// Sets the probabilities and the answer of a question whose candidates are in `result`. Sets
+// nothing if a candidate has no score.
 void SetDecision(QuestionKind kind, const KindTemperatures& temperatures,
                  absl::Span<const float> scores, v1::QuestionResult* result) {
   const std::vector<float> probabilities = Probabilities(scores, temperatures.Of(kind));
@@ -210,7 +211,7 @@ void FillResults(const EncodeInput& input, const ScoreResult& result, v1::ScoreR
   }
 }
 
-// A slice that owns `data`.
+// Returns a slice that owns `data`.
 grpc::Slice MakeSlice(std::string data) {
   auto owner = std::make_unique<std::string>(std::move(data));
   char* begin = owner->data();
@@ -223,7 +224,7 @@ grpc::Slice MakeSlice(std::string data) {
   return grpc::Slice(begin, size, destroy, owner.release());
 }
 
-// The bytes of ScoreResponse.vectors up to and without the tensor's elements, which come next.
+// Returns the bytes of ScoreResponse.vectors before the tensor's elements, which follow.
 std::string VectorsHeader(const OutputSelection& outputs, int64_t num_paths, int64_t hidden_size,
                           size_t data_bytes) {
   v1::Tensor tensor;
@@ -282,9 +283,9 @@ v1::Stats PlanStats(const PlanCounts& counts, const Route& route) {
   return stats;
 }
 
-// The message is written in pieces, since fields on the wire may follow each other in any number of
-// serialised messages: results, then the vectors as they lie in memory, then the stats, whose times
-// include the writing of what stands before them.
+// The message is encoded in pieces, because the fields of one message may be spread over several
+// serialised messages: results, then the vectors without a copy, then the stats, whose times
+// include the encoding of the earlier pieces.
 EncodedResponse EncodeScoreResponse(const EncodeInput& input, ScoreResult result) {
   const Stopwatch encoding;
   std::vector<grpc::Slice> slices;

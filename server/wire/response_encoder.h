@@ -1,4 +1,4 @@
-// From a result of the engine to the bytes of a ScoreResponse.
+// Encodes a result of the engine as the bytes of a ScoreResponse.
 #ifndef SERVER_WIRE_RESPONSE_ENCODER_H_
 #define SERVER_WIRE_RESPONSE_ENCODER_H_
 
@@ -11,14 +11,14 @@
 
 namespace canopy::server {
 
-// Stage times that the engine does not know.
+// Times of stages outside the engine.
 struct RequestTimes {
   double decode_ms = 0;
   double encode_queue_ms = 0;
-  Stopwatch total;  // since the first byte was decoded
+  Stopwatch total;  // started when the first byte was decoded
 };
 
-// What the client sent, for echoing ids and lengths. Views only.
+// The request's ids and lengths, which the answer repeats. Views only.
 struct EncodeInput {
   absl::string_view message;  // the request's bytes
   const PreparedRequest& request;
@@ -29,15 +29,15 @@ struct EncodedResponse {
   grpc::ByteBuffer bytes;
   double encode_ms = 0;
   double total_ms = 0;
-  int64_t unscored_paths = 0;  // that lack an output
+  int64_t unscored_paths = 0;  // paths that lack an output
 };
 
-// Takes the vectors out of `result` and hands them to gRPC without copying. An output that a path
-// lacks is left out, and named in unscored_outputs with unscored_reason "non_finite"; its vector
-// row stays NaN.
+// Encodes an answer. Moves the vectors out of `result` to gRPC without a copy. An output that a
+// path lacks is left out and named in unscored_outputs, with unscored_reason "non_finite"; the
+// path's row of the vectors stays NaN.
 EncodedResponse EncodeScoreResponse(const EncodeInput& input, ScoreResult result);
 
-// Counts and route of a plan, as Stats has them. Fields of a run stay 0.
+// Returns the counts and the route of a plan as Stats. The fields of a run stay 0.
 v1::Stats PlanStats(const PlanCounts& counts, const Route& route);
 
 }  // namespace canopy::server

@@ -1,4 +1,4 @@
-// The words of routing as they are on the wire.
+// Converts the enums of routing to and from their numbers on the wire.
 #ifndef SERVER_WIRE_ROUTING_MESSAGE_H_
 #define SERVER_WIRE_ROUTING_MESSAGE_H_
 
@@ -10,23 +10,24 @@
 
 namespace canopy::server {
 
-// Backends and packings have the same numbers on the wire; policies come after POLICY_DEFAULT.
+// Backends and packings have the same numbers on the wire. The numbers of policies are shifted by
+// one, because POLICY_DEFAULT is 0.
 constexpr v1::Backend ToWire(Backend backend) { return static_cast<v1::Backend>(backend); }
 constexpr v1::Packing ToWire(Packing packing) { return static_cast<v1::Packing>(packing); }
 constexpr v1::Policy ToWire(Policy policy) {
   return static_cast<v1::Policy>(static_cast<int>(policy) + 1);
 }
 
-// Precondition: the number is one of the enum on the wire.
+// Precondition: the number is a value of the enum on the wire.
 constexpr Backend BackendFromWire(int backend) { return static_cast<Backend>(backend); }
 constexpr Packing PackingFromWire(int packing) { return static_cast<Packing>(packing); }
-// Returns nothing for POLICY_DEFAULT. Precondition as above.
+// Returns nullopt for POLICY_DEFAULT. Precondition: the number is a value of the enum on the wire.
 constexpr std::optional<Policy> PolicyFromWire(int policy) {
   return policy == v1::POLICY_DEFAULT ? std::nullopt
                                       : std::make_optional(static_cast<Policy>(policy - 1));
 }
 
-// The numbers above, checked for each value of the contract.
+// Checks the conversions for each value of the contract.
 static_assert(ToWire(Backend::kAuto) == v1::BACKEND_AUTO);
 static_assert(ToWire(Backend::kDense) == v1::BACKEND_DENSE);
 static_assert(ToWire(Backend::kSegmented) == v1::BACKEND_SEGMENTED);

@@ -10,7 +10,7 @@
 namespace canopy::server {
 namespace {
 
-// BACKEND_DENSE of "BACKEND" and "dense".
+// Returns BACKEND_DENSE for "BACKEND" and "dense".
 std::string WireName(absl::string_view prefix, absl::string_view name) {
   return absl::StrCat(prefix, "_", absl::AsciiStrToUpper(name));
 }

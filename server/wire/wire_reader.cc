@@ -9,12 +9,13 @@ namespace {
 
 constexpr int kMaxVarintBytes = 10;
 constexpr int kMaxTagBytes = 5;
-// Bytes that are looked at together; a bit of this is set where one is not its varint's last.
+// The number of bytes that are read at once. In kHighBits, a bit is set for each byte that is not
+// the last of its varint.
 constexpr size_t kEight = 8;
 constexpr uint64_t kHighBits = 0x8080'8080'8080'8080;
 
-// Up to `max_bytes` groups of seven bits, lowest first. Bits beyond the result's are dropped, as
-// protobuf does.
+// Decodes up to `max_bytes` groups of seven bits, lowest first. Bits that the result has no room
+// for are dropped, as protobuf does.
 template <typename Unsigned>
 bool ReadGroups(const char** position, const char* end, int max_bytes, Unsigned* value) {
   Unsigned result = 0;
@@ -31,7 +32,7 @@ bool ReadGroups(const char** position, const char* end, int max_bytes, Unsigned*
   return false;
 }
 
-// Lengths stay below 2 GiB, which their fifth byte shows.
+// Lengths are below 2 GiB, which the fifth byte shows.
 bool ReadLength(const char** position, const char* end, uint32_t* length) {
   const char* begin = *position;
   if (begin < end && static_cast<signed char>(*begin) >= 0) {
@@ -61,7 +62,7 @@ bool WireReader::ReadNext(WireField* field) {
   return ReadValue(field) || Fail();
 }
 
-// At least one byte is left.
+// Precondition: at least one byte is left.
 bool WireReader::ReadTag(WireField* field) {
   uint32_t tag = static_cast<unsigned char>(*position_);
   if (tag < 0x80) {
@@ -111,7 +112,7 @@ bool WireReader::ReadFixed(int num_bytes, uint64_t* value) {
   return true;
 }
 
-// Iterative, so that bytes cannot choose the depth of our stack.
+// Iterative, so that a message cannot choose the depth of the stack.
 bool WireReader::SkipGroup(uint32_t number) {
   uint32_t open[kMaxDepth];
   int num_open = 0;
@@ -142,7 +143,7 @@ int64_t CountVarints(absl::string_view packed) {
   for (; packed.size() >= kEight; packed.remove_prefix(kEight)) {
     uint64_t eight = 0;
     std::memcpy(&eight, packed.data(), kEight);
-    // A one in each byte that ends a varint, and the sum of all of them in the highest.
+    // Sets a one in each byte that ends a varint. The multiplication sums them in the highest byte.
     count += static_cast<int64_t>((~eight & kHighBits) / 0x80 * 0x0101'0101'0101'0101 >> 56);
   }
   for (const char c : packed) {
@@ -155,7 +156,8 @@ bool ReadPackedVarints(absl::string_view packed, int32_t* values) {
   if (packed.empty()) {
     return true;
   }
-  // With this, every varint ends inside `packed`, and up to three bytes need no further check.
+  // If the last byte ends a varint, every varint ends inside `packed`, and reading up to three
+  // bytes needs no further check.
   if (static_cast<signed char>(packed.back()) < 0) {
     return false;
   }

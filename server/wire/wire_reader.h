@@ -1,7 +1,7 @@
-// Reads protobuf's wire format from contiguous bytes without allocating, by the rules that
-// protobuf's own parser keeps: the same bytes are refused, the same fields are found.
+// Reads protobuf's wire format from contiguous bytes without allocating. Follows the rules of
+// protobuf's own parser: it refuses the same bytes and finds the same fields.
 //
-// The request decoder is built on it, since generated parsing allocates far more than it reads.
+// The request decoder uses it, because generated parsing allocates far more memory than it reads.
 #ifndef SERVER_WIRE_WIRE_READER_H_
 #define SERVER_WIRE_WIRE_READER_H_
 
@@ -20,47 +20,47 @@ enum class WireType : uint8_t {
   kFixed32 = 5,
 };
 
-// One field as it stands on the wire. What it holds depends on the type.
+// One field on the wire. The members that are set depend on the type.
 struct WireField {
   uint32_t number = 0;
   WireType type = WireType::kVarint;
-  uint64_t varint = 0;      // kVarint; kFixed32 and kFixed64: the raw bits
-  absl::string_view bytes;  // kBytes: a view into the message
+  uint64_t varint = 0;      // for kVarint; the raw bits of kFixed32 and kFixed64
+  absl::string_view bytes;  // for kBytes: a view into the message
 
   bool IsVarint(uint32_t wanted) const { return number == wanted && type == WireType::kVarint; }
   bool IsBytes(uint32_t wanted) const { return number == wanted && type == WireType::kBytes; }
 };
 
-// Steps through the fields of one message. Thread-compatible; views the bytes, owns nothing.
+// Iterates over the fields of one message. Thread-compatible. Views the bytes and owns nothing.
 //
 //   WireReader reader(bytes);
 //   for (WireField field; reader.Next(&field);) { ... }
 //   if (reader.malformed()) ...
 class WireReader {
  public:
-  // `depth`: levels of nesting that may still open below this message, as protobuf counts them.
+  // `depth` is the number of levels that may be nested below this message, as protobuf counts them.
   explicit WireReader(absl::string_view message, int depth = kMaxDepth)
       : position_(message.data()), end_(message.data() + message.size()), depth_(depth) {}
 
-  // Reads the next field; a group is skipped whole and shown as kStartGroup. False at the end, and
-  // for malformed bytes: a cut-off or overlong varint, a length beyond the message, field number 0,
-  // wire types 6 and 7, an unmatched end of a group, or groups nested too deeply.
+  // Reads the next field. A group is skipped and returned as kStartGroup. Returns false at the end
+  // and for malformed bytes: a truncated or overlong varint, a length beyond the message, field
+  // number 0, wire types 6 and 7, an unmatched end of a group, or groups nested too deeply.
   bool Next(WireField* field) {
     return NextShort(field) || (position_ != end_ && !malformed_ && NextLong(field));
   }
   bool malformed() const { return malformed_; }
 
-  // A reader of the message inside `field`.
+  // Returns a reader of the message in `field`.
   WireReader Nested(const WireField& field) const { return WireReader(field.bytes, depth_ - 1); }
 
   static constexpr int kMaxDepth = 100;
 
  private:
-  // Inline, since hostile messages consist of the smallest fields: a tag of one or two bytes and a
-  // value or length of one, or a group of nothing. False, without having moved, for everything
-  // else.
+  // Reads a short field: a tag of one or two bytes with a value or length of one byte, or an empty
+  // group. Inline, because hostile messages consist of such fields. Returns false without moving
+  // for any other field.
   bool NextShort(WireField* field);
-  // On copies, so that the compiler can keep the caller's reader and field in registers.
+  // Works on copies, so that the compiler can keep the caller's reader and field in registers.
   bool NextLong(WireField* field) {
     WireReader reader = *this;
     WireField read;
@@ -85,17 +85,18 @@ class WireReader {
   bool malformed_ = false;
 };
 
-// Varints that end in `packed`: as many as a well-formed packed field has elements.
+// Returns the number of varints that end in `packed`, which is the number of elements of a
+// well-formed packed field.
 int64_t CountVarints(absl::string_view packed);
-// Likewise, without a call where `packed` is a single byte.
+// The same, without a call if `packed` is a single byte.
 inline int64_t CountFewVarints(absl::string_view packed) {
   return packed.size() == 1 ? (static_cast<signed char>(packed[0]) >= 0 ? 1 : 0)
                             : CountVarints(packed);
 }
 
-// Reads the elements of a packed uint32 field into `values`, which has room for CountVarints of
-// them. Bits beyond 32 are dropped, as protobuf does. False when the last one is cut off or one is
-// longer than 10 bytes.
+// Reads the elements of a packed uint32 field into `values`, which must have room for CountVarints
+// of them. Bits beyond 32 are dropped, as protobuf does. Returns false if the last varint is
+// truncated or a varint is longer than 10 bytes.
 bool ReadPackedVarints(absl::string_view packed, int32_t* values);
 
 inline bool WireReader::NextShort(WireField* field) {

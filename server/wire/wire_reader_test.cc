@@ -19,7 +19,8 @@ std::string Bytes(std::initializer_list<int> values) {
   return bytes;
 }
 
-// Reads all fields; -1 = malformed. From memory that ends with the message, for AddressSanitizer.
+// Reads all fields and returns their number; -1 = malformed. The message ends where its memory
+// ends, so that AddressSanitizer finds reads beyond it.
 int CountFields(const std::string& message, int depth = WireReader::kMaxDepth) {
   const std::vector<char> exact(message.begin(), message.end());
   WireReader reader(absl::string_view(exact.data(), exact.size()), depth);
@@ -58,9 +59,9 @@ TEST(WireReaderTest, ReadsEveryWireType) {
 
 TEST(WireReaderTest, RefusesWhatIsCutOffOrOverlong) {
   EXPECT_EQ(CountFields(Bytes({0x08})), -1);                              // no value
-  EXPECT_EQ(CountFields(Bytes({0x08, 0x80})), -1);                        // cut-off varint
+  EXPECT_EQ(CountFields(Bytes({0x08, 0x80})), -1);                        // truncated varint
   EXPECT_EQ(CountFields(Bytes({0x12, 0x03, 'h', 'i'})), -1);              // length beyond the end
-  EXPECT_EQ(CountFields(Bytes({0x1d, 0, 0, 0})), -1);                     // cut-off fixed32
+  EXPECT_EQ(CountFields(Bytes({0x1d, 0, 0, 0})), -1);                     // truncated fixed32
   EXPECT_EQ(CountFields(Bytes({0x00, 0x00})), -1);                        // field number 0
   EXPECT_EQ(CountFields(Bytes({0x0e})), -1);                              // wire type 6
   EXPECT_EQ(CountFields(Bytes({0x0f})), -1);                              // wire type 7
@@ -80,7 +81,7 @@ TEST(WireReaderTest, RefusesGroupsThatDoNotMatchOrNestTooDeeply) {
   EXPECT_EQ(CountFields(deep, 99), -1);
   EXPECT_EQ(CountFields(Bytes({0x0b, 0x0c}), 1), 1);
   EXPECT_EQ(CountFields(Bytes({0x0b, 0x0c}), 0), -1);
-  EXPECT_EQ(CountFields(Bytes({0x0b, 0x0d})), -1);  // a fixed32 that is cut off
+  EXPECT_EQ(CountFields(Bytes({0x0b, 0x0d})), -1);  // a truncated fixed32
 }
 
 TEST(WireReaderTest, TagsMayTakeTwoBytes) {
@@ -107,7 +108,7 @@ TEST(WireReaderTest, TagsMayTakeTwoBytes) {
   EXPECT_EQ(CountFields(Bytes({0x80, 0x80, 0x01, 0x01})), 1);  // a tag of three
 }
 
-// The last of each varint has its highest bit clear; wherever it stands among others.
+// The last byte of each varint has its highest bit clear, wherever the varint is among others.
 TEST(WireReaderTest, CountsAndReadsVarintsOfEveryLengthAtEveryPlace) {
   EXPECT_EQ(CountVarints(""), 0);
   EXPECT_EQ(CountFewVarints(Bytes({0x7f})), 1);
@@ -129,7 +130,7 @@ TEST(WireReaderTest, CountsAndReadsVarintsOfEveryLengthAtEveryPlace) {
         ASSERT_EQ(CountVarints(packed), static_cast<int64_t>(expected.size()));
         std::vector<int32_t> values(expected.size() + 8, -1);
         ASSERT_TRUE(ReadPackedVarints(packed, values.data()));
-        expected.resize(values.size(), -1);  // nothing beyond was touched
+        expected.resize(values.size(), -1);  // to check that nothing beyond was written
         ASSERT_EQ(values, expected) << before << " " << length << " " << after;
       }
     }

@@ -1,6 +1,7 @@
-// How long after its deadline a job is answered, in milliseconds, in each state that it can be in:
-// on the device, planned behind what runs there, waiting behind others, between its parts. Beside
-// it how late a thread wakes that only sleeps until the same instant: that part is the machine's.
+// Measures how long after its deadline a job is answered, in milliseconds, in each state of the
+// job: on the device, planned while another job runs, waiting behind others, or between its parts.
+// Also measures how late a thread wakes that only sleeps until the same time, which is the part of
+// the machine.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -19,7 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Enough for the 100 jobs ahead by the engine's estimate, or the job is refused.
+// By the engine's estimate, the time is enough for the 100 jobs ahead. Otherwise the job would be
+// refused.
 constexpr auto kTimeToDeadline = std::chrono::milliseconds(100);
 
 enum JobState { kOnDevice, kPlanned, kWaiting, kBetweenParts };
@@ -87,7 +89,8 @@ void BM_AnswerAfterDeadline(benchmark::State& state) {
           answered.Notify();
         });
     if (!submitted.ok()) {
-      // The jobs ahead took so long the time before that this one has no hope.
+      // The jobs ahead took so long in the previous iteration that this job cannot meet its
+      // deadline.
       controls->gate.Open();
       sleeper.join();
       state.SkipWithError(submitted.ToString().c_str());
@@ -102,7 +105,7 @@ void BM_AnswerAfterDeadline(benchmark::State& state) {
     late_ms.push_back(LateMs(answered_at, deadline));
     sleeper_late_ms.push_back(LateMs(woken_at, deadline));
     controls->gate.Open();
-    // Until the device is free.
+    // Waits until the device is free.
     Notification free;
     (void)(*engine)->Submit(Job(1, Clock::time_point::max()), [&](const auto&) { free.Notify(); });
     free.WaitForNotification();

@@ -1,7 +1,7 @@
-// How long a request takes from its plan to vectors on the host, for each backend and for the one
-// that the measured policy takes (named in the label): planning, index upload, forward and copy
-// down. Weights are synthetic (15M parameters besides the embedding), float32, on the CPU with one
-// thread; items_per_second is paths a second.
+// Measures a request from its plan to vectors on the host, for each backend and for the one that
+// the measured policy chooses (named in the label): planning, index upload, forward and the copy to
+// the host. Weights are synthetic (15M parameters besides the embedding), float32, on the CPU with
+// one thread. items_per_second is the number of paths per second.
 //
 //   wide    two questions of 64 and 2 candidates, each 490 + 18 tokens
 //   small   one question of 4 candidates, 100 + 16
@@ -33,7 +33,7 @@ constexpr const char* kConfig = R"({
   "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": false})";
 
 struct Shape {
-  std::vector<int32_t> candidates;  // of each question
+  std::vector<int32_t> candidates;  // per question
   int32_t prefix_tokens;
   int32_t suffix_tokens;
 };
@@ -56,7 +56,7 @@ std::shared_ptr<const PathBatch> MakeBatch(const Shape& shape) {
   return batch;
 }
 
-// Made once; null when loading fails.
+// Returns a runner, which is created once; null if loading fails.
 ModelRunner* Runner() {
   static const std::unique_ptr<ModelRunner> runner = [] {
     const std::string path =
@@ -76,7 +76,7 @@ ModelRunner* Runner() {
   return runner.get();
 }
 
-// Backend::kAuto = as the measured policy decides.
+// Backend::kAuto = the measured policy chooses.
 void Encode(benchmark::State& state, const Shape& shape, Backend backend) {
   ModelRunner* runner = Runner();
   if (runner == nullptr) {

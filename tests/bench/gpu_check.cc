@@ -1,15 +1,15 @@
-// Errors and times of this build on a device, as JSON on stdout; run by gpu_check.py, which makes
-// the checkpoint and measures transformers beside it.
+// Measures errors and times of this build on a device and prints JSON to stdout. gpu_check.py runs
+// it after making the checkpoint, and measures transformers for comparison.
 //
 //   gpu_check --folder=CHECKPOINT [--device=cuda:0] [--dtype=bfloat16] [--backends=path,dense]
 //             [--timed=CASE,..] [--logprobs=CASE,..] [--merged=CASE,..] [--runs=20]
 //
-// An entry for each case and backend: the largest and the mean squared relative error against the
-// stored float32 vectors, and for timed cases the medians of `runs` runs in ms, from token lists on
-// the host to vectors on the host, or to log-probs of all candidates' tokens. Cases without stored
-// vectors are only timed, and only on the fused backend. The fused backend is left out where it
-// does not run. In merged cases each question stands for a request of its own: they run together on
-// fused, with equal prefixes merged and not, and one after the other.
+// Each case and backend has an entry with the largest and the mean squared relative error against
+// the stored float32 vectors. Timed cases also have the medians of `runs` runs in ms, from token
+// lists on the host to vectors on the host, or to log-probs of all candidates' tokens. Cases
+// without stored vectors are only timed, and only on the fused backend. The fused backend is left
+// out if it does not run. In merged cases each question is a request of its own: all of them run
+// together on fused, with and without merging equal prefixes, and one after the other.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
@@ -53,7 +53,7 @@ namespace {
 
 constexpr int kWarmUpRuns = 3;
 
-// kAuto for what the measured policy takes.
+// Returns kAuto for the name of the measured policy.
 absl::StatusOr<Backend> BackendFromName(const std::string& name) {
   if (name == "measured") {
     return Backend::kAuto;
@@ -86,14 +86,14 @@ absl::StatusOr<RequestPlan> Plan(const ModelRunner& runner,
   options.policy = Policy::kMeasured;
   options.costs = runner.info()->route_costs;
   options.share_questions = share_questions;
-  // Errors and times of the backend that was named, whatever its mask costs.
+  // The named backend must run, whatever its mask costs.
   options.max_mask_bytes = int64_t{1} << 40;
   return RequestPlan::Create(batch, options, absl::GetFlag(FLAGS_max_batch_tokens));
 }
 
-// Medians of `runs`, and the fastest.
+// The medians of `runs` runs, and the fastest run.
 struct Times {
-  double plan_ms = 0;  // trie, layout and index arrays
+  double plan_ms = 0;  // for trie, layout and index arrays
   double total_ms = 0;
   double fastest_ms = 0;
   int64_t computed_tokens = 0;
@@ -179,7 +179,7 @@ absl::StatusOr<nlohmann::json> Check(ModelRunner& runner, const ReferenceCase& i
   return entry;
 }
 
-// Each question of `batch` as a batch of its own.
+// Returns each question of `batch` as a batch of its own.
 std::vector<std::shared_ptr<const PathBatch>> Questions(const PathBatch& batch) {
   std::vector<std::shared_ptr<const PathBatch>> questions;
   for (int32_t question = 0; question < batch.num_questions(); ++question) {

@@ -1,5 +1,6 @@
-// What it takes to measure the costs of a model's backends at the start, beside the forecast that
-// --policy=auto goes by. Seconds of user CPU time, so that a busy machine matters little.
+// Measures the time for measuring the costs of a model's backends at the start, and compares it
+// with the forecast that --policy=auto uses. The unit is seconds of user CPU time, so that a busy
+// machine matters little.
 //
 //   measure_benchmark CONFIG.json...   each with seeded random weights; one thread, float32
 #include <sys/resource.h>

@@ -1,5 +1,6 @@
-// What metrics cost: the same small requests go to a server that counts and to one that does not,
-// in alternating rounds, over a model that computes nothing. Prints each pair and the medians.
+// Measures the cost of metrics: the same small requests go to a server with metrics and to one
+// without, in alternating rounds, with a model that computes nothing. Prints each pair and the
+// medians.
 //
 //   metrics_cost [--pairs=10] [--seconds=3] [--callers=32]
 #include <algorithm>
@@ -63,7 +64,7 @@ std::unique_ptr<server::Server> StartServer(bool metrics) {
   return *std::move(server);
 }
 
-// One question of 4 candidates, 100 + 16 tokens.
+// Returns one question of 4 candidates, 100 + 16 tokens.
 std::string SmallRequest() {
   v1::ScoreRequest request;
   AddQuestion(&request, std::vector<uint32_t>(100, 7),
@@ -71,7 +72,7 @@ std::string SmallRequest() {
   return request.SerializeAsString();
 }
 
-// Sends the same bytes again and again until it is told to stop.
+// Sends the same bytes repeatedly until it is stopped.
 class Caller {
  public:
   Caller(const std::shared_ptr<grpc::Channel>& channel, const std::string& bytes)
@@ -115,7 +116,7 @@ class Caller {
 
 struct Round {
   double requests_per_second = 0;
-  double cpu_us = 0;  // of client and server, a request
+  double cpu_us = 0;  // of client and server, per request
 };
 
 double CpuSeconds() {
@@ -169,14 +170,14 @@ double Median(std::vector<double> values) {
 void Measure() {
   Side on(/*metrics=*/true);
   Side off(/*metrics=*/false);
-  // Warm-up.
+  // Warms up.
   on.Run();
   off.Run();
   std::vector<double> slower;
   std::vector<double> more_cpu;
   std::printf("pair  requests/s on  off        CPU us a request on  off\n");
   for (int pair = 0; pair < absl::GetFlag(FLAGS_pairs); ++pair) {
-    // The first of a pair changes, so that a drift favours neither.
+    // The order in a pair alternates, so that a drift favours neither server.
     const bool on_first = pair % 2 == 0;
     const Round first = on_first ? on.Run() : off.Run();
     const Round second = on_first ? off.Run() : on.Run();

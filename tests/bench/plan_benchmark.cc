@@ -1,5 +1,6 @@
-// How fast batches are planned on the host: Create and BuildPart of every part, one thread.
-// items_per_second is path tokens a second (paths x longest path, what the path route would run).
+// Measures how fast batches are planned on the host: Create and BuildPart of every part, on one
+// thread. items_per_second is the number of path tokens per second (paths x longest path, the
+// tokens that the path route would run).
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -28,7 +29,7 @@ Tokens RandomTokens(std::mt19937_64& random, int32_t size) {
   return tokens;
 }
 
-// One question of candidates behind a prefix that is sent once or in every candidate.
+// Returns one question of candidates after a prefix, which is sent once or in every candidate.
 PathBatch Fan(int32_t num_candidates, int32_t prefix_size, int32_t suffix_size,
               bool repeat_prefix) {
   std::mt19937_64 random(kSeed);
@@ -65,7 +66,7 @@ PathBatch OneQuestion(const std::vector<Tokens>& paths) {
   return batch;
 }
 
-// All leaves of a binary tree, `run_size` tokens a level, from left to right.
+// Returns all leaves of a binary tree from left to right, with `run_size` tokens per level.
 std::vector<Tokens> BinaryTree(int32_t num_levels, int32_t run_size) {
   std::vector<Tokens> paths;
   for (int32_t leaf = 0; leaf < 1 << num_levels; ++leaf) {
@@ -79,7 +80,7 @@ std::vector<Tokens> BinaryTree(int32_t num_levels, int32_t run_size) {
   return paths;
 }
 
-// Candidate i leaves a common path of `size` tokens after i of them.
+// Returns candidates of which candidate i leaves a common path of `size` tokens after i tokens.
 std::vector<Tokens> Comb(int32_t size) {
   std::vector<Tokens> paths;
   for (int32_t i = 0; i < size; ++i) {

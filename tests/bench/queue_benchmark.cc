@@ -1,4 +1,4 @@
-// What admission costs: the estimate of a request, and a place in a full queue.
+// Measures the cost of admission: the estimate of a request, and a place in a full queue.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -26,7 +26,7 @@ JobRequest Request(JobId id, std::string client) {
   return request;
 }
 
-// One job that waits: admitted, taken, launched and answered, beside `jobs` that wait.
+// One job is admitted, taken, launched and answered while `jobs` others wait.
 void BM_OneJob(benchmark::State& state) {
   Scheduler scheduler({});
   JobId next = 1;
@@ -46,8 +46,8 @@ void BM_OneJob(benchmark::State& state) {
 }
 BENCHMARK(BM_OneJob)->Arg(0)->Arg(63)->Arg(1'000);
 
-// A full queue of `jobs`, one a client but for one that has a hundredth more and loses a job to
-// each newcomer, or of equals, where nobody makes room.
+// The queue is full with `jobs` jobs. Either each client has one job, except a client that has a
+// hundredth more and loses a job to each new one, or all clients are equal and no job makes room.
 void BM_AdmitToAFullQueue(benchmark::State& state) {
   const int64_t jobs = state.range(0);
   const bool makes_room = state.range(1) != 0;
@@ -68,7 +68,7 @@ void BM_AdmitToAFullQueue(benchmark::State& state) {
       break;
     }
     if (makes_room) {
-      // The newcomer leaves, and the greedy client fills its place.
+      // The new job leaves, and the greedy client takes its place.
       state.PauseTiming();
       scheduler.Cancel(next - 1);
       scheduler.Admit(Request(next++, "greedy"), kNow);
@@ -83,7 +83,7 @@ BENCHMARK(BM_AdmitToAFullQueue)
     ->Args({1'024, 1})
     ->Args({100'000, 1});
 
-// With a deadline, so that what is ahead must be known.
+// The job has a deadline, so the work ahead must be computed.
 void BM_AdmitWithADeadline(benchmark::State& state) {
   const int64_t clients = state.range(0);
   Scheduler::Options options;
@@ -132,7 +132,7 @@ PathBatch Fan(int32_t questions, int32_t candidates, int32_t prefix, int32_t suf
   return batch;
 }
 
-// The shapes of canopy_load, under a policy that has to count unique tokens.
+// Estimates the shapes of canopy_load under a policy that has to count unique tokens.
 void BM_EstimateWork(benchmark::State& state, int32_t questions, int32_t candidates, int32_t prefix,
                      int32_t suffix, Backend backend) {
   const PathBatch batch = Fan(questions, candidates, prefix, suffix);

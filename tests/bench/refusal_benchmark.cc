@@ -1,7 +1,6 @@
-// How long requests at the edge of what is allowed, and beyond, take until they are read or
-// refused.
+// Measures how long requests at and beyond the limits take until they are decoded or refused.
 //
-// `of_limit` is the time as a share of the time that a refusal may take: 1 ms + 2 ms a MiB.
+// `of_limit` is the time divided by the time that a refusal may take: 1 ms + 2 ms per MiB.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -37,7 +36,7 @@ void Prepare(benchmark::State& state, const SampleRequest& sample) {
   state.counters["slowest_of_limit"] = slowest_seconds / limit_seconds;
 }
 
-// Registered while the program starts, which benchmark's own main leaves no other time for.
+// Registered while the program starts, because benchmark's own main leaves no later opportunity.
 const bool kRegistered = [] {
   static const auto* const samples = [] {
     auto* all = new std::vector<SampleRequest>(HostileRequests());

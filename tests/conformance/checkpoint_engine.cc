@@ -31,9 +31,9 @@ TorchRunnerOptions CheckpointOptions(const std::string& name, const std::string&
   }
   options.model.device = TestDevice();
   options.model.dtype = dtype;
-  // Small tensors: a second thread would only wait for the first.
+  // The tensors are small, so a second thread would only wait for the first.
   options.model.threads = 1;
-  // The fused backend runs everywhere: by our kernels on CUDA, by their twins elsewhere.
+  // The fused backend runs everywhere: with its kernels on CUDA, with equivalent code elsewhere.
   if (options.model.device == "cpu") {
     options.kernels = ReferenceKernels();
   }

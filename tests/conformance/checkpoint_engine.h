@@ -1,4 +1,4 @@
-// An engine over a checkpoint that a script of this folder has made, and requests to it.
+// An engine with a checkpoint from a script of this folder, and requests for it.
 #ifndef TESTS_CONFORMANCE_CHECKPOINT_ENGINE_H_
 #define TESTS_CONFORMANCE_CHECKPOINT_ENGINE_H_
 
@@ -15,21 +15,21 @@
 
 namespace canopy {
 
-// Below the test's temporary folder, where conformance_test.sh has made them.
+// Returns a folder below the test's temporary folder, where conformance_test.sh has made it.
 std::string CheckpointFolder(const std::string& name);
 
-// The names that the script lists; none without its folder.
+// Returns the names that the script lists; empty without its folder.
 std::vector<std::string> CheckpointNames();
 
-// On the test's device. A decision checkpoint's config is that of its backbone.
+// Returns options for the test's device. A decision checkpoint has the config of its backbone.
 TorchRunnerOptions CheckpointOptions(const std::string& name, const std::string& dtype);
 
-// These fail the running test, and what they return is of no use, when something is refused.
+// On an error these functions fail the running test, and their results must not be used.
 std::unique_ptr<ModelRunner> LoadRunner(const TorchRunnerOptions& options);
 std::unique_ptr<Engine> StartEngine(std::unique_ptr<ModelRunner> runner, int64_t max_batch_tokens);
 ScoreResult Ask(Engine& engine, ScoreJob job);
 
-// An answer that is awaited elsewhere. Must outlive it.
+// An answer that arrives on another thread. Must outlive the call.
 struct AnswerCall {
   Notification answered;
   absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");

@@ -1,5 +1,5 @@
-// Gradients of every model family by every backend that trains, against transformers' own, each
-// path alone. Run by conformance_test.sh, which makes the checkpoints first.
+// Compares the gradients of every model family on every backend that trains with transformers' own,
+// each path alone. Run by conformance_test.sh, which makes the checkpoints first.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -24,7 +24,7 @@ namespace {
 constexpr double kMaxFloat32Error = 1e-4;
 constexpr char kCase[] = "nested";  // as in make_family_checkpoints.py
 
-// Those that have gradients beside their oracle.
+// Returns the checkpoints whose reference contains gradients.
 std::vector<std::string> NamesWithGradients() {
   std::vector<std::string> names;
   for (const std::string& name : CheckpointNames()) {
@@ -54,7 +54,7 @@ TreePlan PlanOf(const ReferenceCase& item, const GradientRoute& route, int64_t h
   return plan->BuildPart(0);
 }
 
-// The loss of the script: each path's vector times numbers of its own.
+// Computes the loss of the script: each path's vector times fixed numbers.
 at::Tensor LossOf(const at::Tensor& vectors, const std::vector<int32_t>& paths) {
   std::vector<at::Tensor> factors;
   factors.reserve(paths.size());

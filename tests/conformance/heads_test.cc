@@ -1,5 +1,5 @@
-// Typed-decision and reranker checkpoints: what they are described as, and what they are refused
-// for. What they score is compared in parity_test.cc. Run by conformance_test.sh, which makes them.
+// The descriptions of typed-decision and reranker checkpoints, and the reasons for refusing them.
+// parity_test.cc compares their scores. Run by conformance_test.sh, which makes the checkpoints.
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,7 +32,7 @@ TEST(DecisionCheckpointTest, NeedsItsBackbonesConfig) {
   TorchRunnerOptions options = OptionsFor("decision_f32");
   options.model.config.clear();
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kNotFound);
-  options.model.config = CheckpointFolder("reranker_f16");  // of another size
+  options.model.config = CheckpointFolder("reranker_f16");  // has another size
   EXPECT_EQ(LoadTorchRunner(options).status().code(), absl::StatusCode::kDataLoss);
 }
 
@@ -50,7 +50,7 @@ TEST(RerankerCheckpointTest, OptionsReplaceTheFoldersTokens) {
   const auto cases = ReadReferenceCases(options.source.source);
   ASSERT_TRUE(cases.ok()) << cases.status();
   const ReferenceCase& item = cases->begin()->second;
-  options.model.reranker_yes_token = 11;  // the folder's, exchanged
+  options.model.reranker_yes_token = 11;  // the tokens of the folder, exchanged
   options.model.reranker_no_token = 297;
   const auto engine = StartEngine(LoadRunner(options), 1 << 20);
   EXPECT_EQ(engine->models()[0]->score_head, ScoreHead::kReranker);

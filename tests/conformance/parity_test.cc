@@ -1,6 +1,6 @@
-// Every output of every checkpoint by every backend, in float32 and in the 16-bit type that the
-// checkpoint is stored in, against what PyTorch computed from it, each path alone. Run by
-// conformance_test.sh, which makes the checkpoints below the test's temporary folder first.
+// Compares every output of every checkpoint on every backend, in float32 and in the 16-bit type of
+// the checkpoint, with the results of PyTorch for each path alone. Run by conformance_test.sh,
+// which first makes the checkpoints below the test's temporary folder.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -23,12 +23,12 @@
 namespace canopy {
 namespace {
 
-// docs/adr/0005-tolerances.md.
+// The tolerances are those of docs/adr/0005-tolerances.md.
 constexpr double kMaxFloat32Error = 1e-4;
 constexpr double kMaxHalfErrorRatio = 1.25;
 constexpr size_t kMinHalfCandidates = 256;
 
-// What a request asks for beside what the model can give; the references hold both.
+// Options of a request that the references contain in two variants.
 struct Reading {
   TokenScope scope;
   float temperature;
@@ -46,10 +46,10 @@ struct ParityRoute {
 };
 
 constexpr int64_t kOnePart = 1 << 20;
-// The longest path has 256 tokens, so every case runs in many.
+// The longest path has 256 tokens, so every case runs in many parts.
 constexpr int64_t kManyParts = 300;
 
-// A new backend is two lines here. Where there are many parts, one reading each has to do.
+// A new backend needs two lines here. With many parts, one variant of each must suffice.
 const std::vector<ParityRoute>& Routes() {
   static const auto* const routes = new std::vector<ParityRoute>{
       {"path", Backend::kPath, Packing::kAuto, kOnePart, {kCandidates, kWholePaths}},
@@ -74,7 +74,7 @@ bool Runs(const ModelInfo& model, Backend backend) {
   return model.tree_supported || backend == Backend::kPath || backend == Backend::kAuto;
 }
 
-// All of it in one request.
+// Requests all outputs at once.
 ScoreJob JobFor(const ReferenceCase& item, const ParityRoute& route, const Reading& reading) {
   const ReferenceOutputs& exact = item.exact;
   ScoreJob job;
@@ -106,7 +106,7 @@ Matrix Normalized(Matrix rows) {
   return rows;
 }
 
-// One number of an answer beside those of the reference; `half` is 0 where there is none.
+// One number of an answer and of the reference; `half` is 0 if there is none.
 struct Compared {
   const char* output;
   double actual;
@@ -118,8 +118,8 @@ double At(const Matrix& matrix, int64_t row, int64_t column) {
   return matrix.values.empty() ? 0 : double{matrix.Row(row)[column]};
 }
 
-// Calls check(entry of ours, row of the reference) for every entry of `entries`. The reference has
-// the tokens of each path from index `reference_first` on.
+// Calls check(entry of the answer, row of the reference) for every entry of `entries`. The
+// reference contains the tokens of each path from index `reference_first` on.
 template <typename Check>
 void ForEachEntry(const PathBatch& batch, const TokenEntries& entries, int64_t reference_first,
                   const Check& check) {
@@ -139,7 +139,7 @@ void ForEachEntry(const PathBatch& batch, const TokenEntries& entries, int64_t r
   }
 }
 
-// Calls check(Compared) for every number of the answer but vectors.
+// Calls check(Compared) for every number of the answer except vectors.
 template <typename Check>
 void ForEachNumber(const ReferenceCase& item, const ScoreResult& result, const Reading& reading,
                    const Check& check) {
@@ -181,7 +181,7 @@ void ForEachNumber(const ReferenceCase& item, const ScoreResult& result, const R
   });
 }
 
-// Ids are compared where neighbours are clearly apart.
+// Compares ids only if neighbouring logits differ clearly.
 void ExpectTopIds(const ReferenceCase& item, const TokenOutputs& tokens) {
   ForEachEntry(*item.batch, tokens.entries, 1, [&](int64_t entry, int64_t row) {
     const float* expected = item.exact.tokens.Row(row);
@@ -196,7 +196,7 @@ void ExpectTopIds(const ReferenceCase& item, const TokenOutputs& tokens) {
   });
 }
 
-// Ranks are exact but where logits are as good as equal, which is rare.
+// Ranks must be exact unless logits are almost equal, which is rare.
 void ExpectRanks(const ReferenceCase& item, const TokenOutputs& tokens) {
   int64_t num_exact = 0;
   ForEachEntry(*item.batch, tokens.entries, 1, [&](int64_t entry, int64_t row) {
@@ -236,7 +236,7 @@ void ExpectFloat32Parity(const ReferenceCase& item, const ScoreResult& result,
   }
 }
 
-// Sums of squared errors of one output, ours and PyTorch's.
+// The sums of squared errors of one output, by Canopy and by PyTorch.
 struct ErrorSums {
   double ours = 0;
   double theirs = 0;
@@ -280,7 +280,7 @@ class ParityTest : public ::testing::TestWithParam<std::string> {
 
   bool Slides() const { return absl::StrContains(GetParam(), "sliding"); }
 
-  // Calls check(item, result, reading) for every case and reading by `route`.
+  // Calls check(item, result, reading) for every case and variant by `route`.
   template <typename Check>
   void RunAll(Engine& engine, const ParityRoute& route, const Check& check) {
     for (const auto& [name, item] : cases_) {
@@ -300,7 +300,7 @@ class ParityTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  // Calls run(engine, route) for all that the model runs in `dtype`.
+  // Calls run(engine, route) for every route that the model supports in `dtype`.
   template <typename Run>
   void ForEachRoute(const std::string& dtype, const Run& run) {
     std::map<int64_t, std::unique_ptr<Engine>> engines;
@@ -333,7 +333,7 @@ TEST_P(ParityTest, Float32MatchesForEveryOutputAndBackend) {
   ForEachRoute("float32", [&](Engine& engine, const ParityRoute& route) {
     RunAll(engine, route, ExpectFloat32Parity);
   });
-  // Cases that were made to exercise every route do.
+  // Checks that cases that were made to exercise every route do so.
   if (cases_.count("wide") == 1 && !Slides()) {
     for (const Backend backend : {Backend::kDense, Backend::kSegmented}) {
       for (const Layout layout : {Layout::kFlat, Layout::kPadded}) {
@@ -343,8 +343,8 @@ TEST_P(ParityTest, Float32MatchesForEveryOutputAndBackend) {
   }
 }
 
-// An engine in which AUTO takes `backend`, and the more requests in a forward the better. The fused
-// backend does not run.
+// Starts an engine in which AUTO chooses `backend` and a forward pays off the more requests it has.
+// The fused backend does not run.
 std::unique_ptr<Engine> StartSharing(const std::string& checkpoint, Backend backend,
                                      testing::Gate* gate) {
   TorchRunnerOptions options = CheckpointOptions(checkpoint, "float32");
@@ -359,7 +359,7 @@ std::unique_ptr<Engine> StartSharing(const std::string& checkpoint, Backend back
       kOnePart);
 }
 
-// All cases twice at once, so that they share forwards, and prefixes with themselves.
+// Sends all cases twice at once, so that they share forwards, and prefixes with themselves.
 TEST_P(ParityTest, Float32MatchesInForwardsThatRequestsShare) {
   if (Slides()) {
     GTEST_SKIP() << "every request runs alone by path";
@@ -372,7 +372,7 @@ TEST_P(ParityTest, Float32MatchesInForwardsThatRequestsShare) {
     const auto engine = StartSharing(GetParam(), backend, &gate);
     const ParityRoute route = {"shared", Backend::kAuto, Packing::kAuto, kOnePart, {}};
     gate.Close();
-    // It holds the device while the others come.
+    // The first call occupies the device while the others arrive.
     AnswerCall occupant;
     SubmitTo(*engine, JobFor(cases_.begin()->second, route, reading), &occupant);
     gate.AwaitWaiter();

@@ -1,5 +1,5 @@
-// Checkpoints with the configurations of published models, against what transformers computes from
-// the same folders, each path alone. Run by conformance_test.sh, which makes them first with
+// Compares checkpoints with the configurations of published models with the results of transformers
+// for the same folders, each path alone. Run by conformance_test.sh, which first makes them with
 // make_published_models.py; docs/MODELS.md lists them.
 #include <algorithm>
 #include <cmath>
@@ -19,11 +19,11 @@
 namespace canopy {
 namespace {
 
-// docs/adr/0005-tolerances.md.
+// The tolerance is that of docs/adr/0005-tolerances.md.
 constexpr double kMaxError = 1e-4;
 constexpr int64_t kMaxBatchTokens = 1 << 20;
 
-// Everything that the reference has, of every token but the first of each path.
+// Requests everything that the reference contains, of every token except the first of each path.
 ScoreJob JobFor(const ReferenceCase& item, Backend backend) {
   const ReferenceOutputs& exact = item.exact;
   ScoreJob job;

@@ -44,7 +44,7 @@ Matrix Unscored(int64_t rows, int64_t columns) {
                              std::numeric_limits<float>::quiet_NaN())};
 }
 
-// Copies rows in a part's order to the places of its paths.
+// Copies rows from the order of a part to the positions of its paths.
 void Scatter(const float* rows, const std::vector<int32_t>& paths, Matrix& matrix) {
   for (size_t i = 0; i < paths.size(); ++i) {
     std::copy_n(rows + static_cast<int64_t>(i) * matrix.columns, matrix.columns,

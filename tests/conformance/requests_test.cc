@@ -1,5 +1,5 @@
-// Requests as rollout workers send them, through the whole engine: many outputs in one forward, and
-// a path that overflows float16. Run by conformance_test.sh, which makes the checkpoints first.
+// Requests like those of rollout workers, through the whole engine: many outputs in one forward,
+// and a path that overflows float16. Run by conformance_test.sh, which makes the checkpoints first.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kOnePart = 1 << 20;
 
-// Passes on and counts.
+// Passes calls on and counts them.
 class CountingRunner : public ModelRunner {
  public:
   CountingRunner(std::unique_ptr<ModelRunner> runner, int* forwards)
@@ -38,7 +38,7 @@ class CountingRunner : public ModelRunner {
   int& forwards_;
 };
 
-// `size` tokens below 310 that depend on `seed` alone.
+// Returns `size` tokens below 310 that depend only on `seed`.
 std::vector<int32_t> Tokens(int32_t seed, int32_t size) {
   std::vector<int32_t> tokens;
   tokens.reserve(static_cast<size_t>(size));
@@ -54,7 +54,7 @@ std::vector<float> Floats(const std::string& bytes) {
   return values;
 }
 
-// Within `tolerance`, relative to the largest of `expected`.
+// Compares within `tolerance`, relative to the largest element of `expected`.
 void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expected,
                 double tolerance, const char* what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
@@ -106,12 +106,12 @@ TEST(MixedRequestTest, TakesOneForwardAndGivesWhatEachOutputAloneDoes) {
   }
 }
 
-// Its embedding drives a layer beyond the largest float16.
+// The embedding of this token drives a layer beyond the largest float16.
 constexpr int32_t kOverflowToken = 310;
 
 struct OverflowAnswers {
-  ScoreResult with;     // candidate 1 of question 0 holds the token
-  ScoreResult without;  // the same request less that candidate
+  ScoreResult with;     // candidate 1 of question 0 contains the token
+  ScoreResult without;  // the same request without that candidate
 };
 
 OverflowAnswers AskWithAndWithout(Backend backend, const std::string& dtype) {
@@ -135,7 +135,8 @@ OverflowAnswers AskWithAndWithout(Backend backend, const std::string& dtype) {
   return {answer(true), answer(false)};
 }
 
-// The rows of `list` without those of path 1. `offsets` [paths + 1] say where a path's are.
+// Returns the rows of `list` without those of path 1. `offsets` [paths + 1] delimit the rows of
+// each path.
 std::vector<float> WithoutPathOne(const std::vector<float>& list,
                                   const std::vector<int64_t>& offsets) {
   std::vector<float> rest(list.begin(), list.begin() + offsets[1]);
@@ -167,7 +168,7 @@ TEST(Float16OverflowTest, LeavesOnePathUnscoredAndItsNeighboursAsWithoutIt) {
     ExpectNan(with.tokens.logprobs, tokens[1], tokens[2]);
     const std::vector<int64_t>& values = with.values.entries.offsets;
     ExpectNan(with.values.values, values[1], values[2]);
-    // Two roundings apart: these paths ran again, alone.
+    // The results differ by two roundings, because these paths ran again, alone.
     constexpr double kTolerance = 5e-3;
     ExpectNear(WithoutPathOne(vectors, rows), Floats(without.vectors), kTolerance, "vector");
     ExpectNear(WithoutPathOne(with.scores, {0, 1, 2}), without.scores, kTolerance, "score");

@@ -1,4 +1,4 @@
-// Prints the name of each error reason with its code, a line each.
+// Prints the name of each error reason with its code, one per line.
 #include <cstdio>
 #include <string>
 

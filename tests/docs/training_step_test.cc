@@ -1,4 +1,4 @@
-// The step that docs/TRAINING.md shows, compiled and run. tests/repo compares the two texts.
+// Compiles and runs the step that docs/TRAINING.md shows. tests/repo compares the two texts.
 #include <cstdint>
 #include <memory>
 #include <vector>

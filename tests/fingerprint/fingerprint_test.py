@@ -246,7 +246,7 @@ class FingerprintTest(unittest.TestCase):
             ([], "the FOLDER of a checkpoint is needed"),
             ([self.folder / "none"], "no such folder"),
             (["--reranker_yes_token=1", self.folder], "both are needed"),
-            (["--deadline=5s", self.folder], "no flag of `fingerprint`"),
+            (["--deadline=5s", self.folder], "not a flag of `fingerprint`"),
         ):
             with self.subTest(said):
                 self.assertRegex(canopy(*arguments), rf"^2: canopy: .*{said}")

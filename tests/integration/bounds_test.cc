@@ -1,4 +1,4 @@
-// What a server holds at most: memory of unanswered requests, answers that nobody reads.
+// The limits of a server: memory of unanswered requests, and answers that nobody reads.
 #include <chrono>
 #include <functional>
 #include <future>
@@ -29,7 +29,7 @@ v1::ScoreRequest SmallRequest(const std::string& id = "") {
   return request;
 }
 
-// Half a megabyte an answer: more than a connection takes unread.
+// Returns a request whose answer has half a megabyte, which exceeds the window of a connection.
 v1::ScoreRequest LargeAnswer(const std::string& id) {
   v1::ScoreRequest request;
   request.set_request_id(id);
@@ -42,7 +42,8 @@ v1::ScoreRequest LargeAnswer(const std::string& id) {
   return request;
 }
 
-// A Score call whose client does not read the answer: what lies unread fills the call's window.
+// A Score call whose client does not read the answer, so that the unread bytes fill the call's
+// window.
 class UnreadCall {
  public:
   UnreadCall(const std::string& address, const v1::ScoreRequest& request)
@@ -58,7 +59,7 @@ class UnreadCall {
   UnreadCall(const UnreadCall&) = delete;
   UnreadCall& operator=(const UnreadCall&) = delete;
 
-  // Reads after all, to the end. Once.
+  // Reads the answer to its end. Call it once.
   grpc::Status End() {
     grpc::ByteBuffer answer;
     do {
@@ -102,7 +103,7 @@ class BoundsTest : public ::testing::Test {
   std::string metrics() { return server_->server().metrics_address(); }
   double Metric(const std::string& series) { return MetricValue(Scrape(metrics()), series); }
 
-  // While one request is on the device, a second finds no room for its memory, by either way.
+  // While one request is on the device, there is no memory for a second one, by either RPC.
   void ExpectOneAtATime() {
     Start();
     server_->controls().gate.Close();
@@ -167,21 +168,21 @@ TEST_F(BoundsTest, NearTheProcessesLimitRequestsRunOneAtATime) {
   EXPECT_GT(Metric("canopy_memory_used_bytes"), 1 << 20);
 }
 
-TEST_F(BoundsTest, TheMemoryOfAnAnswerIsGivenBackOnceItIsWritten) {
+TEST_F(BoundsTest, TheMemoryOfAnAnswerIsReleasedOnceItIsWritten) {
   Start();
   v1::ScoreResponse response;
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(Succeeded(server_->Score(LargeAnswer(""), &response)));
   }
-  // Nor do calls hold any that end otherwise.
+  // Refused calls do not hold memory either.
   v1::ScoreRequest wrong = SmallRequest();
   wrong.set_model("nobody");
   EXPECT_FALSE(server_->Score(wrong, &response).ok());
   AwaitMetric(metrics(), "canopy_request_memory_bytes", 0);
 }
 
-// Half a minute is not yet the client's own deadline: what has ended by then was cut.
-TEST_F(BoundsTest, AStreamThatNobodyReadsIsCutAndOthersDoNotNotice) {
+// The server must cut the call before the client's own deadline of half a minute.
+TEST_F(BoundsTest, AStreamThatNobodyReadsIsCutAndOthersAreNotAffected) {
   options_.calls.max_stream_in_flight = 4;
   options_.calls.write_timeout = absl::Seconds(2);
   Start();
@@ -195,12 +196,13 @@ TEST_F(BoundsTest, AStreamThatNobodyReadsIsCutAndOthersDoNotNotice) {
   ServeOthersUntilACut([&] {
     v1::ScoreResponse response;
     EXPECT_TRUE(Succeeded(server_->Score(SmallRequest(), &response)));
-    // Read, in flight and not written: never more than the stream's credits.
+    // The requests that were read, are in progress or whose answers are not written stay within the
+    // stream's limit.
     EXPECT_LE(Metric("canopy_request_memory_bytes"), 6 * 8'000'000);
   });
   AwaitMetric(metrics(), "canopy_requests_in_flight{method=\"ScoreStream\"}", 0);
   AwaitMetric(metrics(), "canopy_request_memory_bytes", 0);
-  // gRPC tells the client once it has read what came before.
+  // gRPC reports the end after the client has read everything before it.
   v1::ScoreResponse response;
   while (stream->Read(&response)) {
   }
@@ -218,7 +220,7 @@ TEST_F(BoundsTest, ACallWhoseAnswerNobodyReadsIsCutAndOthersDoNotNotice) {
   UnreadCall unread(server_->server().address(), LargeAnswer("unread"));
   const auto neighbour = v1::Scorer::NewStub(unread.channel());
   ServeOthersUntilACut([&] {
-    // On another connection, and on the same.
+    // Other calls are answered, on another connection and on the same one.
     v1::ScoreResponse response;
     EXPECT_TRUE(Succeeded(server_->Score(SmallRequest(), &response)));
     grpc::ClientContext context;

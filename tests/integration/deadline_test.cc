@@ -1,6 +1,6 @@
-// What a client says of its deadline in `grpc-timeout`, from a nanosecond to the longest that the
-// header can carry, and what a server makes of it. gRPC's own client in C++ never sends more than
-// 27000H: the client here writes the header itself.
+// Deadlines in `grpc-timeout`, from a nanosecond to the longest that the header can contain, and
+// how a server handles them. gRPC's own client in C++ never sends more than 27000H, so the client
+// here writes the header itself.
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -31,8 +31,9 @@ struct Timeout {
   absl::Duration duration;
 };
 
-// Every unit at both ends of its eight digits, and the hours around which int64 nanoseconds end.
-// Go's clients send 2562047H for no deadline, and Java's 2562047H or less.
+// Returns the shortest and the longest value of every unit, and the hours around which int64
+// nanoseconds overflow. Without a deadline, clients in Go send 2562047H, and clients in Java at
+// most 2562047H.
 std::vector<Timeout> AllTimeouts() {
   const std::vector<std::pair<char, absl::Duration>> units = {
       {'n', absl::Nanoseconds(1)}, {'u', absl::Microseconds(1)}, {'m', absl::Milliseconds(1)},
@@ -62,7 +63,7 @@ v1::ExplainRequest SmallExplainRequest() {
   return request;
 }
 
-// --- A client that sends what it is told to, over HTTP/2 ---
+// --- A client with arbitrary headers, over HTTP/2 ---
 
 constexpr uint8_t kData = 0;
 constexpr uint8_t kHeaders = 1;
@@ -84,7 +85,8 @@ std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, const std::strin
                       BigEndian(flags, 1), BigEndian(stream, 4), payload);
 }
 
-// A header field as HPACK has it without tables and without Huffman; below 127 bytes each.
+// Encodes a header field in HPACK without tables and Huffman coding. Name and value are below 127
+// bytes.
 std::string Field(const std::string& name, const std::string& value) {
   return absl::StrCat(std::string(1, '\0'), BigEndian(static_cast<uint32_t>(name.size()), 1), name,
                       BigEndian(static_cast<uint32_t>(value.size()), 1), value);
@@ -92,7 +94,7 @@ std::string Field(const std::string& name, const std::string& value) {
 
 struct RawAnswer {
   int code = -1;        // grpc-status; CANCELLED for a stream that was reset
-  std::string message;  // the first one, without its prefix
+  std::string message;  // the first message, without its prefix
 };
 
 class RawClient {
@@ -103,7 +105,7 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  // Calls once: a client is for one call.
+  // Sends a call. A client can send only one.
   RawAnswer Call(const std::string& method, const std::string& timeout,
                  const std::string& message) {
     const std::string fields =
@@ -144,7 +146,7 @@ class RawClient {
       if (byte(3) == kData) {
         data += payload;
       } else if (byte(3) == kHeaders) {
-        // gRPC writes a name that is new to the connection in clear, and its value behind it.
+        // gRPC writes a name that is new to the connection as plain text, followed by its value.
         constexpr absl::string_view kName = "grpc-status";
         if (const size_t at = payload.find(kName.data()); at != std::string::npos) {
           const size_t value = at + kName.size();
@@ -167,7 +169,7 @@ class RawClient {
   const int fd_;
 };
 
-// The code of one request by itself, or on a stream of its own.
+// Returns the code of a single request, or of a request on a stream of its own.
 int CodeOf(const std::string& address, const std::string& method, const std::string& timeout) {
   const std::string request = method == "Explain" ? SmallExplainRequest().SerializeAsString()
                                                   : SmallRequest().SerializeAsString();
@@ -181,12 +183,12 @@ int CodeOf(const std::string& address, const std::string& method, const std::str
   return answer.code;
 }
 
-// gRPC counts the time to a deadline in milliseconds of its own.
+// gRPC counts the time to a deadline in milliseconds on a clock of its own.
 constexpr absl::Duration kClockStep = absl::Milliseconds(2);
 
 constexpr const char* kMethods[] = {"Score", "Explain", "ScoreStream"};
 
-// On a machine of any speed: a call that is ended for its deadline has had its time.
+// Holds on a machine of any speed: a call that ends for its deadline has used its time.
 TEST(DeadlineTest, NoCallEndsBeforeItsTimeout) {
   TestServer server;
   for (const Timeout& timeout : AllTimeouts()) {
@@ -203,7 +205,7 @@ TEST(DeadlineTest, NoCallEndsBeforeItsTimeout) {
   }
 }
 
-// The device is busy, so that nothing is answered in time. Explain does not wait for the device.
+// The device is busy, so that no request is answered in time. Explain does not wait for the device.
 TEST(DeadlineTest, ShortTimeoutsEndCallsThatWait) {
   TestServer server;
   server.controls().gate.Close();

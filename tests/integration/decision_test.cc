@@ -1,5 +1,5 @@
-// Probabilities and answers over a real server: what kinds of questions get, from a head that
-// scores candidates one by one and from one that sees whole questions.
+// Probabilities and answers from a real server for each kind of question, with a head that scores
+// candidates one by one and with a head over whole questions.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -25,7 +25,7 @@ std::vector<int32_t> PathOf(const v1::Question& question, int candidate) {
   return path;
 }
 
-// A question of each kind, on tokens of its own.
+// Returns a request with a question of each kind, with different tokens.
 v1::ScoreRequest TypedRequest(const std::string& model) {
   v1::ScoreRequest request;
   request.set_model(model);
@@ -44,7 +44,7 @@ v1::ScoreRequest TypedRequest(const std::string& model) {
   return request;
 }
 
-// The fake decision head's scores of a question, without the candidates in `left_out`.
+// Returns the fake decision head's scores of a question, without the candidates in `left_out`.
 std::vector<float> DecisionScores(const v1::Question& question, const std::vector<int>& left_out) {
   std::vector<std::vector<float>> vectors;
   for (int i = 0; i < question.candidates_size(); ++i) {
@@ -59,7 +59,8 @@ std::vector<float> DecisionScores(const v1::Question& question, const std::vecto
   return scores;
 }
 
-// The answer's distribution is the softmax of its scores, and the answer follows from it.
+// Checks that the answer's distribution is the softmax of its scores, and that the answer follows
+// from it.
 void ExpectDecision(const v1::Question& question, const v1::QuestionResult& result,
                     double temperature) {
   double sum = 0;
@@ -115,8 +116,8 @@ TEST(DecisionTest, EachKindGetsItsAnswerAtItsTemperature) {
   }
 }
 
-// On every route, in one part or with a question's candidates spread over several.
-TEST(DecisionTest, TheHeadSeesWholeQuestionsWhateverThePartsHold) {
+// Runs on every route, in one part or with a question's candidates spread over several parts.
+TEST(DecisionTest, TheHeadSeesWholeQuestionsForAnyParts) {
   for (const int64_t max_batch_tokens : {2'048, 8}) {
     server::ServerOptions options = FakeServerOptions();
     options.model.max_batch_tokens = max_batch_tokens;
@@ -167,7 +168,7 @@ TEST(DecisionTest, OneUnscoredCandidateLeavesItsQuestionWithoutProbabilities) {
   }
 }
 
-TEST(DecisionTest, OnlyWhatIsAskedForIsAnswered) {
+TEST(DecisionTest, OnlyRequestedAnswersAreReturned) {
   TestServer server;
   v1::ScoreRequest request = TypedRequest("decision");
   request.mutable_outputs()->set_scores(false);
@@ -183,7 +184,7 @@ TEST(DecisionTest, OnlyWhatIsAskedForIsAnswered) {
   EXPECT_EQ(response.results(2).answer_case(), v1::QuestionResult::ANSWER_NOT_SET);
 }
 
-TEST(DecisionTest, TheHeadIsNamed) {
+TEST(DecisionTest, TheMissingHeadIsNamed) {
   TestServer server;
   grpc::ClientContext context;
   SetTestDeadline(&context);

@@ -1,5 +1,5 @@
-// A server that stops while many clients go on sending: what they see, and that both ends count the
-// same.
+// A server that stops while many clients keep sending. Checks the clients' results, and that both
+// sides count the same.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,9 +25,9 @@ using Code = grpc::StatusCode;
 
 constexpr int kRounds = 20;
 constexpr int kConnections = 8;
-constexpr int kCallsAtATime = 4;  // of each connection
+constexpr int kCallsAtATime = 4;  // per connection
 
-// A connection that no other channel of this process shares.
+// Returns a connection that no other channel of this process shares.
 std::unique_ptr<v1::Scorer::Stub> OwnConnection(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -41,10 +41,10 @@ v1::ScoreRequest SmallRequest() {
   return request;
 }
 
-// Sends one call after the other, answered or refused, until the server is gone.
-class Hammer {
+// Sends one call after the other, whether answered or refused, until the server is gone.
+class CallLoop {
  public:
-  explicit Hammer(const std::string& address) : stub_(OwnConnection(address)) {
+  explicit CallLoop(const std::string& address) : stub_(OwnConnection(address)) {
     for (int i = 0; i < kCallsAtATime; ++i) {
       Start();
     }
@@ -58,7 +58,7 @@ class Hammer {
     mutex_.Await(Condition(&answered));
   }
 
-  // How many calls ended with each code.
+  // Returns the number of calls that ended with each code.
   std::map<Code, int64_t> AwaitEnd() {
     MutexLock lock(&mutex_);
     const auto is_idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_ == 0; };
@@ -83,7 +83,8 @@ class Hammer {
     stub_->async()->Score(&call->context, &request_, &call->response,
                           [this, call](const grpc::Status& status) {
                             TakeOver(call);
-                            // It holds the channel, which must not end on a thread of gRPC's.
+                            // The call holds the channel, which must not be destroyed on a thread
+                            // of gRPC.
                             delete call;
                             // gRPC's own errors have no details.
                             if (status.ok() || !status.error_details().empty()) {
@@ -110,13 +111,13 @@ class Stream {
 
   void AwaitAnswer() { answered_once_.WaitForNotification(); }
 
-  // How many requests were answered with results.
+  // Returns the number of requests that were answered with results.
   int64_t AwaitEnd() {
     thread_.join();
     return answered_;
   }
 
-  // After AwaitEnd.
+  // Precondition: AwaitEnd has returned.
   const grpc::Status& status() const { return status_; }
 
  private:
@@ -139,10 +140,10 @@ class Stream {
   Notification answered_once_;
   int64_t answered_ = 0;
   grpc::Status status_;
-  std::thread thread_;  // last: it uses everything above
+  std::thread thread_;  // last, because it uses everything above
 };
 
-// What a watcher of readiness is told at the end.
+// Records the readiness that a watcher is told until the end.
 class HealthWatch {
  public:
   explicit HealthWatch(const std::shared_ptr<grpc::Channel>& channel)
@@ -186,7 +187,7 @@ class HealthWatch {
   grpc::GenericStub stub_;
   Notification watching_;
   grpc::Status status_;
-  std::thread thread_;  // last: it uses everything above
+  std::thread thread_;  // last, because it uses everything above
 };
 
 TEST(DrainTest, AnswersWhatItAcceptedAndNeverSaysThatAClientCancelled) {
@@ -194,24 +195,24 @@ TEST(DrainTest, AnswersWhatItAcceptedAndNeverSaysThatAClientCancelled) {
     server::ServerOptions options = FakeServerOptions();
     options.metrics_listen = "127.0.0.1:0";
     TestServer server(options);
-    // Many wait when the drain begins.
+    // The pace makes many requests wait when the drain begins.
     server.controls().Pace(absl::Microseconds(500));
-    std::vector<std::unique_ptr<Hammer>> hammers;
-    hammers.reserve(kConnections);
+    std::vector<std::unique_ptr<CallLoop>> loops;
+    loops.reserve(kConnections);
     for (int i = 0; i < kConnections; ++i) {
-      hammers.push_back(std::make_unique<Hammer>(server.server().address()));
+      loops.push_back(std::make_unique<CallLoop>(server.server().address()));
     }
     Stream stream(server.server().address());
     HealthWatch watch(server.channel());
-    for (const auto& hammer : hammers) {
-      hammer->AwaitAnswers();
+    for (const auto& loop : loops) {
+      loop->AwaitAnswers();
     }
     stream.AwaitAnswer();
     watch.AwaitFirst();
     EXPECT_TRUE(server.server().Drain(absl::Minutes(5)));
     std::map<Code, int64_t> codes;
-    for (const auto& hammer : hammers) {
-      for (const auto& [code, count] : hammer->AwaitEnd()) {
+    for (const auto& loop : loops) {
+      for (const auto& [code, count] : loop->AwaitEnd()) {
         EXPECT_TRUE(code == Code::OK || code == Code::UNAVAILABLE) << code << ": " << count;
         codes[code] += count;
       }

@@ -1,5 +1,5 @@
-// Every row of the contract's error table that one request can show: exact code, field, text and
-// details, through a real server.
+// Checks every row of the contract's error table that one request can cause: exact code, field,
+// text and details, through a real server.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -24,10 +24,10 @@ constexpr char kExplain[] = "/canopy.v1.Scorer/Explain";
 
 struct ErrorCase {
   std::string name;
-  std::function<void(v1::ScoreRequest*)> spoil;  // makes the valid request wrong
+  std::function<void(v1::ScoreRequest*)> corrupt;  // makes the valid request invalid
   Code code;
   std::string field;  // of google.rpc.BadRequest; '' = no such detail
-  std::string text;   // in the violation's description, or in the message where there is none
+  std::string text;   // in the violation's description, or in the message without a violation
 };
 
 v1::Candidate* Candidate(v1::ScoreRequest* request, int question, int candidate) {
@@ -97,7 +97,7 @@ std::vector<ErrorCase> MalformedCases() {
   };
 }
 
-// The bytes of little-endian int64 values, as `array.astype("<i8").tobytes()` gives them.
+// Returns the bytes of little-endian int64 values, as `array.astype("<i8").tobytes()` does.
 std::string Int64Bytes(const std::vector<int64_t>& values) {
   std::string bytes;
   for (const int64_t value : values) {
@@ -108,7 +108,7 @@ std::string Int64Bytes(const std::vector<int64_t>& values) {
   return bytes;
 }
 
-// Replaces a candidate's tokens.
+// Returns a function that replaces a candidate's tokens.
 std::function<void(v1::ScoreRequest*)> WithRaw64(const std::string& bytes) {
   return [bytes](v1::ScoreRequest* request) {
     Candidate(request, 0, 1)->mutable_tokens()->Clear();
@@ -141,7 +141,7 @@ std::vector<ErrorCase> Int64Cases() {
        outside("-9223372036854775808")},
       {"largest int64 token", WithRaw64(Int64Bytes({INT64_MAX})), code, tokens,
        outside("9223372036854775807")},
-      // Narrowed to 32 bits these would be the tokens 0, 5 and -1.
+      // Narrowed to 32 bits, these would be the tokens 0, 5 and -1.
       {"int64 token 2^32", WithRaw64(Int64Bytes({int64_t{1} << 32})), code, tokens,
        outside("4294967296")},
       {"int64 token 2^32 + 5", WithRaw64(Int64Bytes({(int64_t{1} << 32) + 5})), code, tokens,
@@ -387,7 +387,7 @@ class ErrorTableTest : public ::testing::Test {
   void ExpectErrors(const std::vector<ErrorCase>& cases) {
     for (const ErrorCase& error_case : cases) {
       v1::ScoreRequest request = ValidRequest();
-      error_case.spoil(&request);
+      error_case.corrupt(&request);
       v1::ScoreResponse response;
       ExpectError(error_case, server_.Score(request, &response));
       v1::ExplainRequest explain;
@@ -400,7 +400,7 @@ class ErrorTableTest : public ::testing::Test {
     EXPECT_EQ(server_.controls().forwards(), 0);
   }
 
-  // Returns the error in the answer to `request` on a stream of its own, which must end well.
+  // Returns the error in the answer to `request` on a stream of its own, which must end with OK.
   grpc::Status SendOnStream(const v1::ScoreRequest& request) {
     grpc::ClientContext context;
     SetTestDeadline(&context);
@@ -423,7 +423,7 @@ class ErrorTableTest : public ::testing::Test {
   TestServer server_{SmallLimits()};
 };
 
-TEST_F(ErrorTableTest, TheValidRequestIsValid) {
+TEST_F(ErrorTableTest, TheBaseRequestIsAccepted) {
   v1::ScoreResponse response;
   EXPECT_TRUE(Succeeded(server_.Score(ValidRequest(), &response)));
 }
@@ -434,7 +434,7 @@ TEST_F(ErrorTableTest, CandidatesOfAKind) { ExpectErrors(KindCases()); }
 TEST_F(ErrorTableTest, WrongOptions) { ExpectErrors(OptionCases()); }
 TEST_F(ErrorTableTest, CountsOverALimit) { ExpectErrors(LimitCases()); }
 TEST_F(ErrorTableTest, OutputsWithoutAHead) { ExpectErrors(HeadCases()); }
-TEST_F(ErrorTableTest, WhatThisServerDoesNotHave) { ExpectErrors(StateCases()); }
+TEST_F(ErrorTableTest, MissingFeaturesOfTheServer) { ExpectErrors(StateCases()); }
 
 TEST_F(ErrorTableTest, LimitsThemselvesAreAllowed) {
   v1::ScoreRequest request;

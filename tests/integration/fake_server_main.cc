@@ -1,12 +1,11 @@
-// canopy_server over fakes, for tests of the process. A model's source is a fake's kind (see
-// test_server.h), or:
+// canopy_server with fake models, for tests of the process. A model's source is the kind of a fake
+// (see test_server.h), or:
 //
-//   hold:FIFO   each forward reads FIFO to its end: it waits until the test has opened it for
-//   writing
-//               and closed it again
-//   load:FIFO   loading does
-//   pace:FORWARD_US[:NANOSECONDS]   a forward takes so many microseconds, and so many nanoseconds
-//               a slot
+//   hold:FIFO   each forward reads FIFO to its end, so that it waits until the test has opened
+//               FIFO for writing and closed it again
+//   load:FIFO   loading reads FIFO in the same way
+//   pace:FORWARD_US[:NANOSECONDS]   a forward takes this many microseconds, plus this many
+//                                   nanoseconds per slot
 //   noop        forwards take no time, and every score is zero
 #include <fcntl.h>
 #include <unistd.h>
@@ -54,7 +53,7 @@ class HeldRunner final : public ModelRunner {
   const std::unique_ptr<ModelRunner> runner_;
 };
 
-// What a device without work answers: the cost of everything around it is what is left.
+// A device without work, so that only the cost of everything around it remains.
 class NoopRunner final : public ModelRunner {
  public:
   explicit NoopRunner(const std::string& name) {
@@ -79,7 +78,7 @@ class NoopRunner final : public ModelRunner {
   std::shared_ptr<const ModelInfo> info_;
 };
 
-// FORWARD_US[:NANOSECONDS]
+// Parses FORWARD_US[:NANOSECONDS].
 absl::Status SetPace(absl::string_view text, FakeControls* controls) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
   int64_t forward_us = 0;

@@ -1,5 +1,5 @@
-// What a server does around requests: loading, overload, deadlines, cancellation, drain, health,
-// metrics, reflection, faults of the device.
+// The server around requests: loading, overload, deadlines, cancellation, drain, health, metrics,
+// reflection and device faults.
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -57,9 +57,9 @@ struct PendingCall {
   }
 };
 
-// The standard health service's answer: 1 = SERVING, 2 = NOT_SERVING, -1 = an error. Without its
-// generated code, which the installed library does not ship: a request is one string field, an
-// answer one enum field.
+// Returns the answer of the standard health service: 1 = SERVING, 2 = NOT_SERVING, -1 = an error.
+// The installed library contains no generated code for it: a request is one string field, an answer
+// one enum field.
 int CheckHealth(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
   const std::string bytes =
       service.empty() ? "" : absl::StrCat("\x0a", std::string(1, service.size()), service);
@@ -86,7 +86,7 @@ int CheckHealth(const std::shared_ptr<grpc::Channel>& channel, const std::string
 
 constexpr char kReadiness[] = "canopy.v1.Scorer";
 
-TEST(LoadingTest, IsLiveButNotReadyAndAnswersUnavailable) {
+TEST(LoadingTest, ALoadingServerIsLiveButNotReadyAndUnavailable) {
   auto server = server::Server::Create(FakeServerOptions());
   ASSERT_TRUE(server.ok());
   const auto channel = Connect((*server)->address());
@@ -178,7 +178,7 @@ TEST(OverloadTest, APathTooLargeForTheDeviceMustNotBeRetried) {
   EXPECT_EQ(next.Wait(), Code::OK);
 }
 
-TEST(DeadlineTest, WhatIsLateOrUnwantedNeverReachesTheDevice) {
+TEST(DeadlineTest, LateAndCancelledRequestsNeverReachTheDevice) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
   TestServer server(options);
@@ -200,18 +200,19 @@ TEST(DeadlineTest, WhatIsLateOrUnwantedNeverReachesTheDevice) {
   EXPECT_EQ(server.controls().forwards(), 1);
   const std::string page = Scrape(metrics);
   const auto count = [&](absl::string_view code) {
-    // Series that nobody counted in are not there.
+    // Series without counts are not on the page.
     return std::max(0.0, MetricValue(page, absl::StrCat("canopy_requests_total{code=\"", code,
                                                         "\",method=\"Score\"}")));
   };
   EXPECT_EQ(count("OK"), 1);
-  // The late caller ends its call too, and may be heard before our own clock strikes.
+  // The late caller also ends its call, and the server may see that before its own timer fires.
   EXPECT_EQ(count("CANCELLED") + count("DEADLINE_EXCEEDED"), 2);
   EXPECT_GE(count("CANCELLED"), 1);
   EXPECT_GE(MetricValue(page, "canopy_abandoned_requests_total{method=\"Score\"}"), 1);
 }
 
-// The client's own clock does not strike: it is told to the server as metadata alone.
+// The client's own timer does not fire, because the deadline is sent to the server as metadata
+// only.
 TEST(DeadlineTest, TheServersOwnClockEndsACall) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
@@ -264,7 +265,7 @@ TEST(DrainTest, RefusesNewCallsAndFinishesThoseInFlight) {
   EXPECT_EQ(running.Wait(), Code::OK);
   EXPECT_EQ(waiting.Wait(), Code::OK);
   EXPECT_TRUE(drained.get());
-  // Nobody listens any more.
+  // The server has stopped listening.
   EXPECT_EQ(CheckHealth(Connect(server.server().address()), ""), -1);
 }
 
@@ -284,7 +285,7 @@ TEST(DrainTest, CancelsWhatIsStillInFlightAfterTheGrace) {
   EXPECT_FALSE(drained.get());
   AwaitMetric(metrics, "canopy_ended_requests_total{outcome=\"cancelled\"}", 2);
   server.controls().gate.Open();
-  // The one that runs is not interrupted; the other never begins.
+  // The running forward is not interrupted; the waiting one never starts.
   AwaitMetric(metrics, "canopy_forward_requests_count", 1);
   EXPECT_EQ(server.controls().forwards(), 1);
 }
@@ -331,7 +332,7 @@ TEST(InternalErrorTest, GivesAnIdAndNothingElse) {
   EXPECT_EQ(call.status.error_details(), "");
 }
 
-// Whether the server answers a reflection call at all.
+// Returns whether the server answers a reflection call.
 bool HasReflection(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
@@ -369,7 +370,7 @@ TEST(ReflectionTest, AnswersOnlyWhenAskedFor) {
   EXPECT_FALSE(HasReflection(Connect(server.server().health_address())));
 }
 
-// Token 7 is the padding of the fake classifier with labels; the other models have none.
+// Token 7 is the padding of the fake classifier with labels. The other models have no padding.
 TEST(MetricsTest, CountsRequestsThatScoreAPathWhichEndsInPadding) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
@@ -393,7 +394,7 @@ TEST(MetricsTest, CountsRequestsThatScoreAPathWhichEndsInPadding) {
   EXPECT_EQ(count(), 2);
 }
 
-TEST(ModelTest, SaysWhatTheFolderPoolsByAndPadsWith) {
+TEST(ModelTest, TheModelShowsPoolingAndPaddingOfTheFolder) {
   TestServer server(FakeServerOptions());
   v1::ListModelsResponse models;
   grpc::ClientContext context;

@@ -1,6 +1,6 @@
-// The load tester in verify mode against a real server over a fake model, while clients cancel and
-// die: every candidate that is answered is answered once, in its place, with the score of its path
-// alone, and no other call notices.
+// The load tester in verify mode against a real server with a fake model, while clients cancel and
+// die. Every answered candidate is answered once, in its place, with the score of its path alone,
+// and no other call is affected.
 #include <string>
 #include <utility>
 
@@ -34,7 +34,7 @@ client::LoadResult RunLoad(const std::string& address, const LoadCase& load_case
   pool_options.head.set_model(load_case.model);
   *pool_options.head.mutable_outputs() = load_case.outputs;
   pool_options.requests_per_shape = 16;
-  // Few tokens, so that tries branch everywhere and paths end inside others.
+  // The vocabulary is small, so that tries branch everywhere and paths end inside others.
   pool_options.vocab_size = 3;
   pool_options.max_path_tokens = 2'048;
   auto pool = client::RequestPool::FromMix(
@@ -54,7 +54,7 @@ client::LoadResult RunLoad(const std::string& address, const LoadCase& load_case
   options.duration = kForever;
   options.max_requests = 1'500;
   const bool streams = load_case.rpc == client::LoadRpc::kStream;
-  // On a stream more is given up than was to be.
+  // On a stream, cancelling one request cancels others too.
   options.cancel_share = streams ? 0.01 : 0.1;
   options.kill_share = streams ? 0.01 : 0.02;
   options.abandon_within = absl::Milliseconds(2);
@@ -74,11 +74,11 @@ void ExpectNothingLost(const client::LoadResult& result) {
   EXPECT_THAT(result.wrong_answers, IsEmpty());
   EXPECT_TRUE(result.CheckTotals().ok()) << result.CheckTotals();
   EXPECT_EQ(result.all_calls.total(), 1'500U);
-  // What is not given up is answered.
+  // All other calls are answered.
   EXPECT_EQ(result.all_calls.num(CallOutcome::kRefused), 0U);
   EXPECT_GT(result.all_calls.num(CallOutcome::kAnswered), 1'500U * 8 / 10);
   EXPECT_GT(result.all_calls.num_candidates(CallOutcome::kAnswered), 30'000U);
-  // Those who were to leave did.
+  // Some calls were cancelled and killed.
   EXPECT_GT(result.all_calls.num(CallOutcome::kCancelled), 0U);
   EXPECT_GT(result.all_calls.num(CallOutcome::kKilled), 0U);
 }

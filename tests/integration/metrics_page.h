@@ -1,4 +1,4 @@
-// What a server's metrics listener shows.
+// Reads the page of a server's metrics listener.
 #ifndef TESTS_INTEGRATION_METRICS_PAGE_H_
 #define TESTS_INTEGRATION_METRICS_PAGE_H_
 
@@ -8,15 +8,16 @@ namespace canopy::testing {
 
 inline constexpr char kQueuedRequests[] = "canopy_queued_requests{priority=\"normal\"}";
 
-// The value of one line of the metrics page; -1 = there is none.
+// Returns the value of one line of the metrics page; -1 = there is none.
 double MetricValue(const std::string& page, const std::string& series);
 
-// What an HTTP server on loopback answers to `request`, which must have it close the connection.
+// Returns the answer of an HTTP server on loopback to `request`, which must ask it to close the
+// connection.
 std::string Http(const std::string& address, const std::string& request);
 
 std::string Scrape(const std::string& address);
 
-// Polls until the page shows `value`: for what another thread is about to change.
+// Polls until the page shows `value`, which another thread is about to change.
 void AwaitMetric(const std::string& address, const std::string& series, double value);
 
 }  // namespace canopy::testing

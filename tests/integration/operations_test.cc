@@ -1,4 +1,4 @@
-// What an operator sees of a real server: every declared metric, and a log line a request.
+// The metrics and logs of a real server: every declared metric, and one log line per request.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -88,7 +88,7 @@ TEST(MetricsPageTest, ShowsEveryDeclaredMetricAndNoOther) {
   for (const auto& [name, value] : options.Limits()) {
     EXPECT_GE(MetricValue(page, absl::StrCat("canopy_limit{name=\"", name, "\"}")), 0) << name;
   }
-  // For promtool and the like, where somebody wants the page.
+  // The page is kept for tools such as promtool.
   if (const char* folder = std::getenv("TEST_UNDECLARED_OUTPUTS_DIR"); folder != nullptr) {
     std::ofstream(absl::StrCat(folder, "/metrics.txt")) << body;
   }
@@ -111,7 +111,7 @@ TEST(MetricsPageTest, ErrorsAreCountedByTheirReason) {
   EXPECT_EQ(MetricValue(page, "canopy_ready"), 0);
 }
 
-TEST(MetricsPageTest, WhateverClientsSendAndHoweverManyScrapeTheSeriesStayTheSame) {
+TEST(MetricsPageTest, TheSeriesDoNotDependOnRequestsOrScrapes) {
   server::ServerOptions options = FakeServerOptions();
   options.metrics_listen = "127.0.0.1:0";
   options.calls.log_requests = server::LogRequests::kNone;
@@ -149,12 +149,13 @@ TEST(MetricsPageTest, WhateverClientsSendAndHoweverManyScrapeTheSeriesStayTheSam
   EXPECT_THAT(page, Not(HasSubstr("model7")));
 }
 
-// Tokens of SmallRequest: no figure of a line is one by chance.
+// Returns whether a figure is a token of SmallRequest. The tokens are chosen so that no other
+// figure of a line equals one.
 bool IsToken(const Json& value) {
   return value.is_number_integer() && value.get<int64_t>() >= 901 && value.get<int64_t>() <= 904;
 }
 
-// Lines of `events` that `run` writes, as any reader of JSON would see them. 0 = no limit.
+// Returns the lines of `events` that `run` writes, parsed as JSON. 0 = no limit.
 template <typename Run>
 std::vector<Json> LinesOf(const std::set<std::string>& events, const Run& run,
                           int32_t lines_per_second = 0) {
@@ -242,7 +243,7 @@ TEST(RequestLogTest, ErrorsHaveALineByDefaultAndTheIdThatTheClientGot) {
   EXPECT_EQ(made_id.size(), 16);
 }
 
-// What an operator needs to tell a client what it does wrong; on a stream too.
+// The operator can tell the client what is wrong, on a stream too.
 TEST(RequestLogTest, ARefusedRequestNamesTheFieldAndNotTheTokens) {
   v1::ScoreRequest outside = SmallRequest("r-1");
   AddQuestion(&outside, {901}, {{902}, {4'000'000'000}});
@@ -327,10 +328,11 @@ TEST(RequestLogTest, AStreamThatADrainEndsHasALineByDefault) {
   EXPECT_EQ(lines[0]["reason"], "DRAINING");
 }
 
-// However many errors: what a client was told is in the log, and the log stays small.
-TEST(RequestLogTest, AFloodOfInternalErrorsFillsNoDiskAndLosesNoId) {
+// With any number of errors, every id that a client receives is in the log, and the log stays
+// small.
+TEST(RequestLogTest, ManyInternalErrorsKeepTheLogSmallAndEveryIdFindable) {
   constexpr int kCalls = 400;
-  // More than other tests of this second may have used up.
+  // The limit exceeds the number of lines that other tests may have written in this second.
   constexpr int kLinesPerSecond = 20;
   std::set<std::string> told;
   const auto flood = [&told] {
@@ -353,11 +355,11 @@ TEST(RequestLogTest, AFloodOfInternalErrorsFillsNoDiskAndLosesNoId) {
   }
   EXPECT_EQ(logged, told);
   EXPECT_GE(lines.size(), 10);
-  // The seconds of the limit begin and end within those of the test.
+  // The seconds of the limit start and end within those of the test.
   EXPECT_LE(lines.size(), static_cast<size_t>(kLinesPerSecond * (seconds.count() + 1)));
 }
 
-// The bytes of an int64 array of `size` tokens from 1 on, as NumPy would give them.
+// Returns the bytes of an int64 array of `size` tokens from 1 on, as NumPy does.
 std::string Int64Bytes(int size) {
   std::string bytes;
   for (int token = 1; token <= size; ++token) {
@@ -393,7 +395,7 @@ TEST(RawTokenWarningTest, Int64BytesInRawAreCountedAndLoggedOnceForAClient) {
     *explain.mutable_request() = suspicious;
     v1::ExplainResponse explained;
     EXPECT_TRUE(Succeeded(server.Explain(explain, &explained)));
-    // Another connection of the same host.
+    // A second connection of the same host.
     const auto stub = v1::Scorer::NewStub(Connect(server.server().address()));
     grpc::ClientContext context;
     SetTestDeadline(&context);
@@ -402,7 +404,8 @@ TEST(RawTokenWarningTest, Int64BytesInRawAreCountedAndLoggedOnceForAClient) {
     stream->WritesDone();
     EXPECT_TRUE(stream->Read(&response));
     EXPECT_TRUE(Succeeded(stream->Finish()));
-    // Twice as many values as tokens: too long a path is how many clients will notice.
+    // There are twice as many values as tokens, so clients often notice by the error for long
+    // paths.
     EXPECT_EQ(server.Score(RequestWithRaw("long", Int64Bytes(1'100)), &response).error_code(),
               grpc::StatusCode::INVALID_ARGUMENT);
     EXPECT_EQ(MetricValue(Scrape(address), "canopy_suspicious_raw_requests_total"), 4);

@@ -1,5 +1,5 @@
-// Many calls at once over a real server: storms of cancellations and deadlines, overload, clients
-// that compete. What holds is counted, not timed.
+// Many calls at once to a real server: mass cancellations and deadlines, overload, and competing
+// clients. The checks count events and do not measure times.
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -48,7 +48,7 @@ class Crowd {
       TestServer* server, Prepare prepare, AfterStart after_start = [](const auto&) {})
       : server_(*server), prepare_(std::move(prepare)), after_start_(std::move(after_start)) {}
 
-  // Starts calls, `open` at a time, until `stop` says so of the number that has ended.
+  // Starts calls, `open` at a time, until `stop` returns true for the number of ended calls.
   void Run(int open, const std::function<bool(int64_t ended)>& stop) {
     while (true) {
       {
@@ -135,7 +135,7 @@ class PressureTest : public ::testing::Test {
     server_ = std::make_unique<TestServer>(options);
   }
 
-  // Nothing is left behind, and everything accepted ended once.
+  // Checks that nothing is left in progress, and that every accepted request ended exactly once.
   void ExpectConsistentTotals() {
     const std::string address = server_->server().metrics_address();
     AwaitMetric(address, "canopy_requests_in_flight{method=\"Score\"}", 0);
@@ -156,7 +156,7 @@ class PressureTest : public ::testing::Test {
 TEST_F(PressureTest, TenThousandCancellationsAtAnyInstant) {
   Start();
   std::mt19937 random(11);
-  // Each call is cancelled when some others were started after it, in whatever state it is then.
+  // Each call is cancelled when a few others were started after it, in whatever state it then is.
   std::deque<std::shared_ptr<grpc::ClientContext>> open;
   int64_t cancelled = 0;
   Crowd crowd(
@@ -186,8 +186,8 @@ TEST_F(PressureTest, TenThousandCancellationsAtAnyInstant) {
 TEST_F(PressureTest, DeadlinesOfEveryLength) {
   Start();
   std::mt19937 random(12);
-  // On a slow machine the crowd's calls may all end before the server hears of them, and then it
-  // has counted nothing.
+  // On a slow machine all calls may end before the server has seen them, and then it has counted
+  // nothing.
   v1::ScoreResponse response;
   ASSERT_TRUE(Succeeded(server_->Score(RandomRequest(&random), &response)));
   Crowd crowd(server_.get(), [&](grpc::ClientContext* context, v1::ScoreRequest* request) {
@@ -204,10 +204,10 @@ TEST_F(PressureTest, DeadlinesOfEveryLength) {
   ExpectConsistentTotals();
 }
 
-// Ten calls come for each that the device can run, and each waits for a second at most. What counts
-// is that the device works for those who still wait: a queue that serves the oldest first would
+// Ten times as many calls arrive as the device can run, and each waits for at most a second. The
+// device must work for callers that still wait. A queue that serves the oldest call first would
 // answer every one of them a little too late.
-TEST_F(PressureTest, UnderOverloadTheDeviceWorksForThoseWhoStillWait) {
+TEST_F(PressureTest, UnderOverloadTheDeviceWorksForCallersThatStillWait) {
   Start([](server::ServerOptions* options) {
     options->engine.scheduler.max_queued_requests = 1'000;
   });
@@ -236,8 +236,8 @@ TEST_F(PressureTest, UnderOverloadTheDeviceWorksForThoseWhoStillWait) {
   EXPECT_TRUE(server_->Score(RandomRequest(&random), &response).ok());
 }
 
-// A queue that is full when the drain begins: what was accepted is answered, the rest is refused,
-// and all of it adds up, on both ends.
+// The queue is full when the drain begins. Accepted requests are answered, all others are refused,
+// and the counts agree on both sides.
 TEST_F(PressureTest, ADrainUnderOverloadLosesNothing) {
   Start([](server::ServerOptions* options) { options->engine.scheduler.max_queued_requests = 20; });
   server_->controls().gate.Close();
@@ -255,11 +255,11 @@ TEST_F(PressureTest, ADrainUnderOverloadLosesNothing) {
   AwaitMetric(address, kQueuedRequests, 20);
   std::future<bool> drained =
       std::async(std::launch::async, [&] { return server_->server().Drain(absl::Minutes(5)); });
-  // Until the drain has begun, each of these is one too many.
+  // Until the drain has begun, each of these requests exceeds the queue.
   do {
     crowd.Start();
   } while (MetricValue(Scrape(address), kUnavailableCalls) < 1);
-  crowd.AwaitOpen(21);  // those that were accepted: one is on the device
+  crowd.AwaitOpen(21);  // the accepted requests; one of them is on the device
   server_->controls().gate.Open();
   EXPECT_TRUE(drained.get());
   crowd.AwaitAll();
@@ -275,8 +275,8 @@ TEST_F(PressureTest, ADrainUnderOverloadLosesNothing) {
   EXPECT_EQ(MetricValue(page, "canopy_accepted_requests_total"), codes.at(Code::OK));
 }
 
-// One connection with a long backlog, another with one call at a time.
-TEST_F(PressureTest, AGreedyConnectionDoesNotHoldUpAnother) {
+// One connection has a long backlog, another sends one call at a time.
+TEST_F(PressureTest, AGreedyConnectionDoesNotDelayAnother) {
   Start([](server::ServerOptions* options) { options->engine.scheduler.max_queued_requests = 50; });
   server_->controls().gate.Close();
   std::mt19937 random(14);
@@ -321,10 +321,10 @@ TEST_F(PressureTest, AGreedyConnectionDoesNotHoldUpAnother) {
     modest = std::move(status);
     done.Notify();
   });
-  // It takes the place of one of the fifty.
+  // The new request displaces one of the fifty.
   AwaitMetric(server_->server().metrics_address(),
               "canopy_ended_requests_total{outcome=\"displaced\"}", 1);
-  // And goes before the others: it is answered while the fifth forward stands still.
+  // It also goes before the others: it is answered while the fifth forward is blocked.
   for (int forward = 0; forward < 4; ++forward) {
     server_->controls().gate.AdmitOne();
     server_->controls().gate.AwaitWaiter();

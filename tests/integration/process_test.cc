@@ -1,4 +1,4 @@
-// canopy_server as a process: exit codes, what it prints, signals.
+// canopy_server as a process: exit codes, output and signals.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <spawn.h>
@@ -36,7 +36,7 @@ using ::testing::StartsWith;
 
 constexpr char kServer[] = "tests/integration/fake_canopy_server";
 
-// A child process whose output can be read while it runs. Killed when destroyed.
+// A child process whose output can be read while it runs. The destructor kills it.
 class Child {
  public:
   explicit Child(std::vector<std::string> arguments, const char* program = kServer) {
@@ -60,7 +60,7 @@ class Child {
     close(out[1]);
     close(err[1]);
     out_fd_ = out[0];
-    // Drained all the time, or a full pipe would stop the child.
+    // The output is read all the time, because a full pipe would block the child.
     err_reader_ = std::thread([fd = err[0], this] {
       char buffer[4096];
       for (ssize_t size = 0; (size = read(fd, buffer, sizeof(buffer))) > 0;) {
@@ -80,7 +80,7 @@ class Child {
 
   void Signal(int signal) const { kill(pid_, signal); }
 
-  // One line of standard output; '' at its end.
+  // Reads one line of standard output; '' at the end.
   std::string ReadLine() {
     std::string line;
     for (char c = 0; read(out_fd_, &c, 1) == 1 && c != '\n';) {
@@ -89,14 +89,14 @@ class Child {
     return line;
   }
 
-  // The address that it says it listens on.
+  // Returns the address that the child prints.
   std::string AwaitAddress() {
     const std::string line = ReadLine();
     EXPECT_THAT(line, StartsWith("listening on "));
     return std::string(absl::StripPrefix(line, "listening on "));
   }
 
-  // Its exit code; -1 = a signal ended it.
+  // Returns the exit code; -1 = a signal ended the child.
   int Wait() {
     int status = 0;
     EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
@@ -105,7 +105,7 @@ class Child {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  // Standard error, after Wait.
+  // Returns standard error. Precondition: Wait has returned.
   const std::string& errors() const { return errors_; }
 
  private:
@@ -116,20 +116,20 @@ class Child {
   std::thread err_reader_;
 };
 
-// A FIFO that holds the device or the loading of a child.
-class Hold {
+// A FIFO that blocks the device or the loading of a child.
+class BlockingFifo {
  public:
-  Hold() : path_(absl::StrCat(::testing::TempDir(), "/hold.", getpid())) {
+  BlockingFifo() : path_(absl::StrCat(::testing::TempDir(), "/hold.", getpid())) {
     unlink(path_.c_str());
     EXPECT_EQ(mkfifo(path_.c_str(), 0600), 0);
   }
-  ~Hold() {
+  ~BlockingFifo() {
     Release();
     unlink(path_.c_str());
   }
 
   const std::string& path() const { return path_; }
-  // Returns once the child has run into it, where it stays.
+  // Returns after the child has opened the FIFO, where it stays blocked.
   void AwaitHeld() { fd_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC); }
   void Release() {
     if (fd_ >= 0) {
@@ -241,7 +241,7 @@ TEST(StartTest, WritesItsPortAndServesSeveralModels) {
   }
 }
 
-// A connection that never says anything; -1 = refused.
+// Opens a connection that sends nothing; -1 = refused.
 int ConnectSilently(const std::string& address) {
   int port = 0;
   EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
@@ -276,8 +276,8 @@ TEST(ConnectionTest, RunningOutOfDescriptorsHarmsNobodyElse) {
   for (int i = 0; i < 300; ++i) {
     connections.push_back(ConnectSilently(address));
   }
-  // The system completes connections before the server sees them, so the last one to be turned away
-  // shows that all were looked at: reading from it ends.
+  // The system completes connections before the server accepts them. If the last refused connection
+  // is closed, all earlier ones were handled.
   char byte = 0;
   EXPECT_LE(recv(connections.back(), &byte, 1, 0), 0);
   EXPECT_EQ(get_model(stub.get()), grpc::StatusCode::OK);
@@ -293,7 +293,7 @@ TEST(ConnectionTest, RunningOutOfDescriptorsHarmsNobodyElse) {
   EXPECT_EQ(child.Wait(), 0);
 }
 
-// Asks until the server refuses: then it has taken the signal.
+// Sends requests until the server refuses one, which shows that it has received the signal.
 void AwaitDraining(const std::string& address) {
   const auto stub = v1::Scorer::NewStub(Connect(address));
   grpc::Status status;
@@ -308,7 +308,7 @@ void AwaitDraining(const std::string& address) {
 
 TEST(SignalTest, TheFirstFinishesCallsInFlight) {
   for (const int signal : {SIGTERM, SIGINT}) {
-    Hold hold;
+    BlockingFifo hold;
     Child child({absl::StrCat("--model=m=hold:", hold.path()), "--listen=127.0.0.1:0"});
     const std::string address = child.AwaitAddress();
     PendingCall call(address);
@@ -324,7 +324,7 @@ TEST(SignalTest, TheFirstFinishesCallsInFlight) {
 }
 
 TEST(SignalTest, TheSecondExitsAtOnce) {
-  Hold hold;
+  BlockingFifo hold;
   Child child({absl::StrCat("--model=m=hold:", hold.path()), "--listen=127.0.0.1:0"});
   const std::string address = child.AwaitAddress();
   PendingCall call(address);
@@ -337,7 +337,7 @@ TEST(SignalTest, TheSecondExitsAtOnce) {
 }
 
 TEST(SignalTest, AHangingDeviceDoesNotKeepTheProcess) {
-  Hold hold;
+  BlockingFifo hold;
   Child child(
       {absl::StrCat("--model=m=hold:", hold.path()), "--listen=127.0.0.1:0", "--drain_seconds=0"});
   PendingCall call(child.AwaitAddress());
@@ -349,7 +349,7 @@ TEST(SignalTest, AHangingDeviceDoesNotKeepTheProcess) {
 }
 
 TEST(SignalTest, WhileLoadingItExitsAtOnce) {
-  Hold hold;
+  BlockingFifo hold;
   Child child({absl::StrCat("--model=m=load:", hold.path()), "--listen=127.0.0.1:0"});
   hold.AwaitHeld();
   child.Signal(SIGTERM);

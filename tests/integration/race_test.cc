@@ -25,8 +25,8 @@ constexpr bool kThreadSanitizer = true;
 constexpr bool kThreadSanitizer = false;
 #endif
 
-// Counts calls without a lock. Each of two calls waits for the other one before it counts, so that
-// they run in different threads.
+// Counts calls without a lock. Each of two calls waits for the other before it counts, so that they
+// run on different threads.
 class RacyCounter {
  public:
   void Count() {

@@ -1,4 +1,5 @@
-// Bytes and methods that are no valid request, sent as a client without our stubs would send them.
+// Bytes and methods that are not valid requests, sent as a client without Canopy's stubs would send
+// them.
 #include <map>
 #include <random>
 #include <string>
@@ -30,12 +31,13 @@ class RefusedBytesTest : public ::testing::Test {
 
 TEST_F(RefusedBytesTest, BytesThatAreNotARequestNameTheField) {
   const std::pair<std::string, std::string> cases[] = {
-      {"\x0a", "ScoreRequest"},                                      // cut off
-      {"\xff\xff\xff", "ScoreRequest"},                              // no tag
-      {"\x0a\x02\xc3\x28", "request_id"},                            // invalid UTF-8
-      {std::string("\x1a\x00\x1a\x02\x12\x05", 6), "questions[1]"},  // prefix beyond its question
-      {"\x22\x01\x08", "outputs"},                                   // cut-off bool
-      {"\x2a\x01\x0b", "routing"},                                   // group that never ends
+      {"\x0a", "ScoreRequest"},            // truncated
+      {"\xff\xff\xff", "ScoreRequest"},    // not a tag
+      {"\x0a\x02\xc3\x28", "request_id"},  // invalid UTF-8
+      // the prefix exceeds its question
+      {std::string("\x1a\x00\x1a\x02\x12\x05", 6), "questions[1]"},
+      {"\x22\x01\x08", "outputs"},  // a truncated bool
+      {"\x2a\x01\x0b", "routing"},  // a group without an end
       {std::string(101, '\x7b') + std::string(101, '\x7c'), "ScoreRequest"},
       {"GET / HTTP/1.1\r\n\r\n", "ScoreRequest"},
   };
@@ -67,14 +69,14 @@ TEST_F(RefusedBytesTest, CompressedRequestsAreRefused) {
   context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
   std::string response;
   v1::ScoreRequest request = ValidRequest();
-  // Compressible, so that gRPC does compress it.
+  // The id is compressible, so that gRPC compresses it.
   request.set_request_id(std::string(50'000, 'x'));
   EXPECT_EQ(server_.Call(kScore, request.SerializeAsString(), &response, &context).error_code(),
             Code::UNIMPLEMENTED);
 }
 
-// Whatever the bytes, they are answered or refused by one of the contract's codes.
-TEST_F(RefusedBytesTest, DamagedRequestsNeverLookLikeOurBugs) {
+// Any bytes are answered, or refused with one of the contract's codes.
+TEST_F(RefusedBytesTest, DamagedRequestsAreNeverInternalErrors) {
   constexpr uint32_t kSeed = 41;
   std::mt19937 random(kSeed);
   v1::ScoreRequest valid = ValidRequest();

@@ -1,11 +1,13 @@
-// What a Score call costs besides the model: a real server over a fake, from the client's side.
+// Measures the cost of a Score call without the model: a real server with a fake, from the client's
+// side.
 #include "benchmark/benchmark.h"
 #include "tests/integration/test_server.h"
 
 namespace canopy::testing {
 namespace {
 
-// Arguments: questions, candidates of each. Prefixes of 64 tokens, 8 tokens a candidate.
+// The arguments are the number of questions and of candidates per question. Prefixes have 64
+// tokens, candidates 8.
 void BM_Score(benchmark::State& state) {
   TestServer server;
   v1::ScoreRequest request;

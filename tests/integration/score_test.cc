@@ -1,4 +1,4 @@
-// What clients get from Score, Explain, GetModel and ListModels, against the fake's own numbers.
+// The results of Score, Explain, GetModel and ListModels, compared with the fake's own numbers.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -36,7 +36,7 @@ std::vector<uint32_t> RandomTokens(std::mt19937* random, int min_size, int max_s
   return tokens;
 }
 
-// Questions with shared tokens, duplicate paths and paths inside others, and an id each.
+// Returns questions with shared tokens, duplicate paths and paths inside others, each with an id.
 v1::ScoreRequest RandomRequest(uint32_t seed, int num_questions) {
   std::mt19937 random(seed);
   v1::ScoreRequest request;
@@ -138,7 +138,7 @@ TEST(ScoreTest, NamesModelAndFillsStats) {
   EXPECT_LE(sum_ms, stats.total_ms());
 }
 
-TEST(ScoreTest, SaysWhyAFewTokensTakeThePathRoute) {
+TEST(ScoreTest, TheReasonForThePathRouteIsReturned) {
   TestServer server;
   v1::ScoreRequest request;
   AddQuestion(&request, {1}, {{2}});
@@ -259,7 +259,7 @@ TEST(ScoreTest, OnlyPathsThatAreNotFiniteAloneStayUnscored) {
   }
 }
 
-TEST(ScoreTest, TheMeasuredPolicyRunsTheLeastPredictedAndSaysSo) {
+TEST(ScoreTest, TheMeasuredPolicyChoosesTheLowestForecastAndReportsIt) {
   TestServer server;
   v1::ScoreRequest request;
   request.set_model("measured");
@@ -297,7 +297,8 @@ TEST(ScoreTest, ModelsAreDescribed) {
   EXPECT_EQ(models.models(6).default_policy(), v1::POLICY_MEASURED);
   EXPECT_THAT(first.limits(), ::testing::Contains(Pair("max_paths", 65'536)));
   EXPECT_THAT(first.limits(), ::testing::Contains(Pair("max_batch_tokens", 16'384)));
-  // The number of threads that there are, not the 0 that asks for as many as there are cores.
+  // The limit is the actual number of threads, not the option 0, which means as many as there are
+  // cores.
   EXPECT_THAT(first.limits(),
               ::testing::Contains(
                   Pair("encode_threads", ::testing::AllOf(::testing::Ge(2U), ::testing::Le(4U)))));
@@ -367,11 +368,12 @@ TEST(ExplainTest, PlansAndDrawsWithoutRunning) {
   EXPECT_THAT(response.svg(), IsEmpty());
 }
 
-// What the outputs of `request` read when nothing is computed twice: of one forward of its forest,
-// or (`shared` is false) of every path alone.
+// Returns the rows that the outputs of `request` read if nothing is computed twice: of one forward
+// of its forest or, if `shared` is false, of every path alone.
 v1::PlannedWork ExpectedRows(const v1::ScoreRequest& request, bool shared) {
   using Row =
-      std::pair<int, std::vector<int32_t>>;  // where it may be shared, and the path up to it
+      // the group in which it may be shared, and the path up to it
+      std::pair<int, std::vector<int32_t>>;
   std::set<Row> endpoints;
   std::set<Row> contexts;
   std::set<Row> values;
@@ -453,7 +455,7 @@ TEST(ExplainTest, DrawsAtMostTheRunsAskedFor) {
   EXPECT_EQ(few.questions_size(), all.questions_size());
 }
 
-// The same tokens in another form: `width` bytes each.
+// Returns the same tokens in another form, with `width` bytes each.
 v1::TokenIds InBytes(const v1::TokenIds& tokens, int width) {
   std::string bytes;
   for (const uint32_t token : tokens.ids()) {

@@ -1,4 +1,4 @@
-// A server with small limits, and a request within them: what tests of refusals begin with.
+// A server with small limits and a request within them, for tests of refusals.
 #ifndef TESTS_INTEGRATION_SMALL_REQUESTS_H_
 #define TESTS_INTEGRATION_SMALL_REQUESTS_H_
 
@@ -6,7 +6,7 @@
 
 namespace canopy::testing {
 
-// Small limits, so that requests that break them are small.
+// The limits are small, so that requests that exceed them are small.
 inline server::ServerOptions SmallLimits() {
   server::ServerOptions options = FakeServerOptions();
   options.calls.request.max_questions = 4;
@@ -18,7 +18,7 @@ inline server::ServerOptions SmallLimits() {
   return options;
 }
 
-// Two questions, of two and one candidates.
+// Returns a request with two questions, of two and one candidates.
 inline v1::ScoreRequest ValidRequest() {
   v1::ScoreRequest request;
   AddQuestion(&request, {1, 2}, {{3}, {4}});

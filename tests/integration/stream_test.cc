@@ -1,4 +1,4 @@
-// ScoreStream over a real server: order of answers, errors, limits, a reader that stalls, ends.
+// ScoreStream with a real server: order of answers, errors, limits, a reader that stalls, and ends.
 #include <chrono>
 #include <future>
 #include <map>
@@ -28,7 +28,7 @@ v1::ScoreRequest SmallRequest(const std::string& id) {
   return request;
 }
 
-// Runs in many parts under a budget of 64 tokens.
+// Returns a request that runs in many parts under a budget of 64 tokens.
 v1::ScoreRequest LargeRequest(const std::string& id) {
   v1::ScoreRequest request;
   request.set_request_id(id);
@@ -63,7 +63,7 @@ class StreamTest : public ::testing::Test {
     return response;
   }
 
-  // The end of a stream whose answers were all read.
+  // Returns the status of a stream whose answers were all read.
   grpc::Status End() {
     stream_->WritesDone();
     v1::ScoreResponse response;
@@ -121,7 +121,7 @@ TEST_F(StreamTest, AnswersComeInTheOrderOfCompletion) {
   EXPECT_TRUE(End().ok());
 }
 
-TEST_F(StreamTest, WhatScoreRefusesIsAnErrorAndTheStreamGoesOn) {
+TEST_F(StreamTest, ARequestThatScoreRefusesIsAnErrorAndTheStreamContinues) {
   Start();
   const auto expect_like_score = [this](const v1::ScoreRequest& request) {
     v1::ScoreResponse response;
@@ -189,7 +189,7 @@ TEST_F(StreamTest, ReadingStopsWhenTooManyAreUnanswered) {
     EXPECT_TRUE(stream_->Write(SmallRequest(absl::StrCat(i))));
   }
   Await("canopy_accepted_requests_total", 4);
-  // Others are served meanwhile; nothing more of this stream is read.
+  // Other calls are served meanwhile, and nothing more of this stream is read.
   for (int i = 0; i < 20; ++i) {
     grpc::ClientContext context;
     SetTestDeadline(&context);
@@ -205,7 +205,7 @@ TEST_F(StreamTest, ReadingStopsWhenTooManyAreUnanswered) {
   Await("canopy_accepted_requests_total", 10);
 }
 
-TEST_F(StreamTest, AReaderThatStallsHoldsNoMoreThanItsCredits) {
+TEST_F(StreamTest, AStalledReaderHoldsAtMostTheStreamsLimit) {
   server::ServerOptions options = Options();
   options.calls.max_stream_in_flight = 4;
   Start(options);
@@ -216,7 +216,7 @@ TEST_F(StreamTest, AReaderThatStallsHoldsNoMoreThanItsCredits) {
     candidates.push_back({i % 900, i / 900});
   }
   AddQuestion(&request, {}, candidates);
-  request.mutable_outputs()->set_vectors(true);  // half a megabyte an answer
+  request.mutable_outputs()->set_vectors(true);  // half a megabyte per answer
   std::future<void> writer = std::async(std::launch::async, [&] {
     for (int i = 0; i < kRequests; ++i) {
       request.set_request_id(absl::StrCat(i));
@@ -226,7 +226,7 @@ TEST_F(StreamTest, AReaderThatStallsHoldsNoMoreThanItsCredits) {
   while (Metric("canopy_ended_requests_total{outcome=\"answered\"}") < 4) {
     std::this_thread::yield();
   }
-  // The client's window takes some answers, whether or not it reads.
+  // The client's window accepts some answers even if the client does not read.
   v1::ScoreResponse response;
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(server_->Score(SmallRequest("other"), &response).ok());
@@ -241,7 +241,7 @@ TEST_F(StreamTest, AReaderThatStallsHoldsNoMoreThanItsCredits) {
   EXPECT_TRUE(End().ok());
 }
 
-TEST_F(StreamTest, TheWorkOfAVanishedClientIsNotRun) {
+TEST_F(StreamTest, RequestsOfADisconnectedClientAreNotRun) {
   Start();
   server_->controls().gate.Close();
   for (int i = 0; i < 5; ++i) {
@@ -250,7 +250,7 @@ TEST_F(StreamTest, TheWorkOfAVanishedClientIsNotRun) {
   Await(kQueuedRequests, 4);
   context_->TryCancel();
   EXPECT_EQ(stream_->Finish().error_code(), Code::CANCELLED);
-  // Answered while the device is still busy with the first.
+  // The requests are answered while the device is still busy with the first one.
   Await("canopy_ended_requests_total{outcome=\"cancelled\"}", 5);
   Await("canopy_requests_in_flight{method=\"ScoreStream\"}", 0);
   server_->controls().gate.Open();
@@ -260,8 +260,9 @@ TEST_F(StreamTest, TheWorkOfAVanishedClientIsNotRun) {
   EXPECT_GT(Metric("canopy_wasted_device_seconds_total"), 0);
 }
 
-// The client's own clock does not strike: it is told to the server as metadata alone.
-TEST_F(StreamTest, TheStreamsDeadlineIsThatOfItsRequests) {
+// The client's own timer does not fire, because the deadline is sent to the server as metadata
+// only.
+TEST_F(StreamTest, TheStreamsDeadlineAppliesToItsRequests) {
   Start();
   server_->controls().gate.Close();
   context_ = std::make_unique<grpc::ClientContext>();
@@ -269,7 +270,7 @@ TEST_F(StreamTest, TheStreamsDeadlineIsThatOfItsRequests) {
   stream_ = server_->stub().ScoreStream(context_.get());
   stream_->Write(SmallRequest("a"));
   stream_->Write(SmallRequest("b"));
-  // The answers may come before the end of the stream.
+  // The answers may arrive before the end of the stream.
   for (v1::ScoreResponse response; stream_->Read(&response);) {
     EXPECT_EQ(response.error().code(), Code::DEADLINE_EXCEEDED);
   }

@@ -25,7 +25,7 @@ void MustBeOk(const absl::Status& status) {
   }
 }
 
-// Of `folder`, to follow what serves.
+// Loads the fake weights of `folder` to replace the ones that serve.
 absl::StatusOr<std::unique_ptr<ModelRunner>> LoadFakeWeights(
     const std::string& folder, const Replacement& replacement,
     const std::shared_ptr<FakeControls>& controls) {
@@ -163,7 +163,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
-  // Otherwise channels to one address share a connection.
+  // Otherwise, channels to the same address share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }

@@ -1,4 +1,4 @@
-// A real server with fake models in this process, and clients of it over loopback.
+// A real server with fake models in this process, and clients that reach it over loopback.
 #ifndef TESTS_INTEGRATION_TEST_SERVER_H_
 #define TESTS_INTEGRATION_TEST_SERVER_H_
 
@@ -19,20 +19,21 @@
 
 namespace canopy::testing {
 
-// Loads fakes. A model's source chooses its kind: "reward" (one label), "labels" (three), "vectors"
-// (no scoring head), "path" (one label, tree backends unsupported), "decision" (a head over whole
-// questions, with temperatures 0.5, 2 and 4 for boolean, choice and score), "language" (one
-// label and a language-model head), or "measured" (one label; fused at 2 ms a forward and 0.25 ms a
-// token, path at 1 ms and 0.5 ms, routed by these costs).
+// Loads fakes. The source of a model chooses its kind: "reward" (one label), "labels" (three
+// labels), "vectors" (no scoring head), "path" (one label, tree backends unsupported), "decision"
+// (a head over whole questions, with temperatures 0.5, 2 and 4 for boolean, choice and score),
+// "language" (one label and a language-model head), or "measured" (one label; routed by the costs 2
+// ms per forward and 0.25 ms per token for fused, and 1 ms and 0.5 ms for path).
 server::ModelLoader FakeLoader(const std::shared_ptr<FakeControls>& controls);
 
-// Under weights_root, a folder is a checkpoint for any of them: its file `weights` holds the
-// fingerprint and, after a space, what is wrong with it: nothing, "truncated" (DATA_LOSS),
-// "missing" (NOT_FOUND), "config" (INVALID_ARGUMENT), "memory" (RESOURCE_EXHAUSTED), "vocabulary"
-// (another than is served), "bug" (INTERNAL). Its forwards answer as tests/testing/fake_runner.h
-// says for the version. The load does some work on the device and passes controls->load_gate.
+// Under weights_root, a folder is a checkpoint for any of the fakes. Its file `weights` contains
+// the fingerprint and, after a space, a fault: nothing, "truncated" (DATA_LOSS), "missing"
+// (NOT_FOUND), "config" (INVALID_ARGUMENT), "memory" (RESOURCE_EXHAUSTED), "vocabulary" (a
+// different one from the model that serves), or "bug" (INTERNAL). Its forwards return the values of
+// tests/testing/fake_runner.h for the version. Loading does some work on the device and waits at
+// controls->load_gate.
 
-// Options with all fakes, "reward" first, on free ports.
+// Returns options with all fakes, "reward" first, on free ports.
 server::ServerOptions FakeServerOptions();
 
 class TestServer {
@@ -44,10 +45,10 @@ class TestServer {
   v1::Scorer::StubInterface& stub() { return *stub_; }
   const std::shared_ptr<grpc::Channel>& channel() { return channel_; }
 
-  // Calls with a deadline that only a hanging test meets.
+  // Calls have a deadline that only a hanging test reaches.
   grpc::Status Score(const v1::ScoreRequest& request, v1::ScoreResponse* response);
   grpc::Status Explain(const v1::ExplainRequest& request, v1::ExplainResponse* response);
-  // `method` with arbitrary bytes.
+  // Calls `method` with arbitrary bytes.
   grpc::Status Call(const std::string& method, const std::string& bytes, std::string* response,
                     grpc::ClientContext* context);
 
@@ -58,24 +59,24 @@ class TestServer {
   std::unique_ptr<v1::Scorer::Stub> stub_;
 };
 
-// For EXPECT_TRUE: says what the call answered instead.
+// For EXPECT_TRUE: shows the status of a call that failed.
 inline ::testing::AssertionResult Succeeded(const grpc::Status& status) {
   return status.ok() ? ::testing::AssertionSuccess()
                      : ::testing::AssertionFailure()
                            << "code " << status.error_code() << ": " << status.error_message();
 }
 
-// A channel without limits on what it receives.
+// Returns a channel without limits on received messages.
 std::shared_ptr<grpc::Channel> Connect(const std::string& address);
 
-// A deadline that only a hanging test meets.
+// Sets a deadline that only a hanging test reaches.
 void SetTestDeadline(grpc::ClientContext* context);
 
-// Appends a question; returns it for further changes.
+// Appends a question and returns it for further changes.
 v1::Question* AddQuestion(v1::ScoreRequest* request, absl::Span<const uint32_t> prefix,
                           const std::vector<std::vector<uint32_t>>& candidates);
 
-// The detail of type Detail that an error carries, if it does.
+// Returns the detail of type Detail of an error; absent if it has none.
 template <typename Detail>
 std::unique_ptr<Detail> FindDetail(const grpc::Status& status) {
   google::rpc::Status details;

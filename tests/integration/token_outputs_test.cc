@@ -1,4 +1,4 @@
-// Per-token outputs of Score, against the fake's own numbers.
+// The per-token outputs of Score, compared with the fake's own numbers.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -34,7 +34,8 @@ void AskForAll(v1::ScoreRequest* request) {
   outputs.set_top_logprobs(kTop);
 }
 
-// Shared tokens, duplicates, a path inside another, an empty prefix and empty tokens.
+// Returns a request with shared tokens, duplicates, a path inside another, an empty prefix and
+// empty tokens.
 v1::ScoreRequest AwkwardRequest() {
   v1::ScoreRequest request = LanguageRequest();
   AddQuestion(&request, {1, 2, 3}, {{4, 5}, {4, 6, 7}, {}, {4}, {4, 5}});
@@ -44,7 +45,7 @@ v1::ScoreRequest AwkwardRequest() {
   return request;
 }
 
-// The lists of one candidate, entry by entry from the path alone.
+// Checks the lists of one candidate, whose entries are computed from the path alone.
 void ExpectLists(const v1::Outputs& outputs, const v1::Question& question, int index,
                  const v1::CandidateResult& result) {
   std::vector<int32_t> path(question.prefix().ids().begin(), question.prefix().ids().end());
@@ -158,7 +159,7 @@ TEST(TokenOutputsTest, AnUnscoredPathHasNoListsAndOthersKeepTheirs) {
   ExpectLists(request.outputs(), request.questions(1), 0, response.results(1).candidates(0));
 }
 
-TEST(TokenOutputsTest, OnlyWhatIsAskedForComesBack) {
+TEST(TokenOutputsTest, OnlyRequestedOutputsAreReturned) {
   TestServer server;
   v1::ScoreRequest request = LanguageRequest();
   AddQuestion(&request, {1}, {{2, 3}});

@@ -1,4 +1,4 @@
-// An output that is not finite costs its candidate that output, and nothing else.
+// An output that is not finite is missing from its candidate, and everything else is unchanged.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 constexpr uint32_t kPoison = 500;
 constexpr int64_t kHidden = 8;
 
-// Sets the field of an output; `count` where it is a number.
+// Sets the field of an output; `count` is its value if the field is a number.
 void AskFor(const OutputSpec& spec, uint32_t count, v1::Outputs* outputs) {
   const auto* field = v1::Outputs::descriptor()->FindFieldByName(std::string(spec.name));
   if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_BOOL) {
@@ -32,7 +32,8 @@ void AskFor(const OutputSpec& spec, uint32_t count, v1::Outputs* outputs) {
   }
 }
 
-// Everything of two questions, the second candidate of the first with the token kPoison.
+// Returns two questions with all outputs. The second candidate of the first contains the token
+// kPoison.
 v1::ScoreRequest EverythingRequest() {
   v1::ScoreRequest request;
   request.set_model("language");
@@ -53,11 +54,11 @@ v1::ScoreResponse MustScore(TestServer& server, const v1::ScoreRequest& request)
   return response;
 }
 
-// Returns the fields of CandidateResult that hold an output. Most outputs have one field, with the
-// name of the output.
+// Returns the fields of CandidateResult that contain an output. Most outputs have one field, with
+// the name of the output.
 std::vector<std::string> FieldsOf(const std::string& output) {
   if (output == "vectors" || output == "probabilities") {
-    return {};  // Vectors stand elsewhere; without a score the whole question has no probabilities.
+    return {};  // vectors are elsewhere; without a score the whole question has no probabilities
   }
   return output == "scores"           ? std::vector<std::string>{"score"}
          : output == "token_logprobs" ? std::vector<std::string>{"token_logprobs", "sum_logprob"}
@@ -65,7 +66,7 @@ std::vector<std::string> FieldsOf(const std::string& output) {
                                       : std::vector<std::string>{output};
 }
 
-// What `right` has, without the outputs of `names`.
+// Returns `right` without the outputs of `names`.
 v1::CandidateResult Without(v1::CandidateResult right, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     for (const std::string& field : FieldsOf(name)) {
@@ -90,19 +91,19 @@ struct OutputCase {
 
 class UnscoredOutputTest : public ::testing::TestWithParam<OutputCase> {};
 
-TEST_P(UnscoredOutputTest, IsAllThatItsCandidateLacks) {
+TEST_P(UnscoredOutputTest, OnlyTheUnscoredOutputIsMissing) {
   TestServer server;
   const v1::ScoreRequest request = EverythingRequest();
   v1::ScoreResponse right = MustScore(server, request);
   server.controls().PoisonOutputs(kPoison, GetParam().output);
   const v1::ScoreResponse response = MustScore(server, request);
 
-  // One forward each: running again would give the same.
+  // Each request ran in one forward, because another run would give the same result.
   EXPECT_EQ(server.controls().forwards(), 2);
   EXPECT_EQ(response.stats().reason(), right.stats().reason());
   EXPECT_EQ(response.stats().computed_tokens(), right.stats().computed_tokens());
   if (GetParam().output == BitOf(Output::kScores)) {
-    // The shares of a question with an unknown score are unknown.
+    // The probabilities of a question with an unknown score are unknown.
     v1::QuestionResult& question = *right.mutable_results(0);
     EXPECT_THAT(response.results(0).distribution(), IsEmpty());
     question.clear_distribution();
@@ -121,7 +122,7 @@ TEST_P(UnscoredOutputTest, IsAllThatItsCandidateLacks) {
   }
 }
 
-// Every output that is computed, and two at once.
+// Returns every computed output, and two outputs at once.
 std::vector<OutputCase> Cases() {
   std::vector<OutputCase> cases = {
       {BitOf(Output::kEntropy) | BitOf(Output::kValues), {"entropy", "values"}}};

@@ -1,5 +1,5 @@
-// Weights that change while a server serves: what LoadWeights answers, and that each request is
-// answered wholly by one version, whatever happens around it.
+// Weights that change while a server serves: the answers of LoadWeights, and that one version
+// answers all of each request, whatever happens at the same time.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -35,7 +35,7 @@ std::string FingerprintOf(int64_t version) {
   return version == 1 ? FakeModelInfo().fingerprint : absl::StrFormat("%016d", version);
 }
 
-// 20 paths of 9 random tokens: three forwards of at most 64 tokens.
+// Returns 20 paths of 9 random tokens: three forwards of at most 64 tokens.
 v1::ScoreRequest RequestInParts(uint32_t seed) {
   std::minstd_rand random(seed);
   std::vector<std::vector<uint32_t>> candidates(20);
@@ -50,7 +50,8 @@ v1::ScoreRequest RequestInParts(uint32_t seed) {
   return request;
 }
 
-// The version that answered, having checked that it did so wholly; 0 = there is no right answer.
+// Returns the version that answered, after checking that it answered everything; 0 = the answer is
+// wrong.
 int64_t VersionOf(const v1::ScoreRequest& request, const v1::ScoreResponse& response) {
   const auto version = static_cast<int64_t>(response.model_version());
   EXPECT_EQ(response.model_fingerprint(), FingerprintOf(version));
@@ -83,7 +84,7 @@ class WeightsTest : public ::testing::Test {
     admin_ = v1::Admin::NewStub(channel_);
   }
 
-  // A checkpoint folder; see test_server.h.
+  // Writes a checkpoint folder; see test_server.h.
   void Write(const std::string& name, const std::string& weights) const {
     std::filesystem::create_directories(root_.Join(name));
     root_.Write(name + "/weights", weights);
@@ -101,7 +102,7 @@ class WeightsTest : public ::testing::Test {
     return Load(request);
   }
 
-  // Has version `version` serve.
+  // Makes version `version` serve.
   void Swap(int64_t version) {
     Write("next", FingerprintOf(version));
     EXPECT_TRUE(Succeeded(Load("next")));
@@ -121,10 +122,10 @@ class WeightsTest : public ::testing::Test {
   std::unique_ptr<TestServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Admin::Stub> admin_;
-  v1::Model model_;  // what the last load answered
+  v1::Model model_;  // the answer of the last load
 };
 
-TEST_F(WeightsTest, TheAdminListenerTellsWhereScoringIs) {
+TEST_F(WeightsTest, TheAdminListenerNamesTheScoringPort) {
   grpc::ClientContext context;
   SetTestDeadline(&context);
   v1::ScoreResponse response;
@@ -159,7 +160,7 @@ TEST_F(WeightsTest, NewWeightsAnswerAndAreNamedEverywhere) {
   EXPECT_EQ(MetricValue(page, "canopy_model_version{model=\"labels\"}"), 1);
   EXPECT_THAT(page, HasSubstr(FingerprintOf(2)));
   EXPECT_EQ(MetricValue(page, "canopy_requests_total{code=\"OK\",method=\"LoadWeights\"}"), 1);
-  // One line a model, whatever it served before.
+  // There is one line per model, whatever it served before.
   size_t lines = 0;
   for (size_t at = page.find("canopy_model_info{"); at != page.npos;
        at = page.find("canopy_model_info{", at + 1)) {
@@ -176,7 +177,7 @@ TEST_F(WeightsTest, TheLogNamesTheLongestDeviceTimeSlice) {
   EXPECT_THAT(log, HasSubstr("longest_turn=long\n"));
 }
 
-TEST_F(WeightsTest, TheLogNamesTheFolderWhateverBecomesOfIt) {
+TEST_F(WeightsTest, TheLogNamesTheFolderForEveryOutcome) {
   Write("step-2", FingerprintOf(2));
   const std::string hostile = "\n" + std::string(200, 'y');
   ::testing::internal::CaptureStderr();
@@ -190,7 +191,7 @@ TEST_F(WeightsTest, TheLogNamesTheFolderWhateverBecomesOfIt) {
   EXPECT_THAT(log, HasSubstr("weights_refused model=reward " + cut));
 }
 
-TEST_F(WeightsTest, WhatFailsLeavesTheOldWeightsServing) {
+TEST_F(WeightsTest, AFailedLoadKeepsTheOldWeightsServing) {
   root_.Write("file", "no folder");
   for (const char* fault :
        {"truncated", "missing", "config", "memory", "vocabulary", "bug", "good"}) {
@@ -243,7 +244,7 @@ TEST_F(WeightsTest, WhatFailsLeavesTheOldWeightsServing) {
   EXPECT_EQ(status.error_code(), Code::NOT_FOUND);
   ASSERT_NE(FindDetail<google::rpc::ResourceInfo>(status), nullptr);
   EXPECT_EQ(ServingVersion(), 1);
-  // "good" is no fault that the fakes know.
+  // "good" is not a fault of the fakes.
   EXPECT_TRUE(Succeeded(Load("good")));
   EXPECT_EQ(ServingVersion(), 2);
 }
@@ -273,7 +274,7 @@ TEST_F(WeightsTest, TheAdminServiceIsNotOnTheOtherListener) {
             Code::UNIMPLEMENTED);
 }
 
-// A load that is held at its gate.
+// A load that waits at its gate.
 struct PendingLoad {
   grpc::ClientContext context;
   v1::LoadWeightsRequest request;
@@ -292,14 +293,14 @@ struct PendingLoad {
   }
 };
 
-TEST_F(WeightsTest, OneLoadAtATimeAndTheSecondIsToldWhenToComeBack) {
+TEST_F(WeightsTest, ASecondLoadIsRefusedWithARetryDelay) {
   Write("next", FingerprintOf(2));
   server_->controls().load_gate.Close();
   PendingLoad first(admin_.get(), &server_->controls(), "next");
   const grpc::Status refused = Load("next");
   EXPECT_EQ(refused.error_code(), Code::RESOURCE_EXHAUSTED);
   EXPECT_NE(FindDetail<google::rpc::RetryInfo>(refused), nullptr);
-  // Requests go on meanwhile.
+  // Requests are served meanwhile.
   EXPECT_EQ(ServingVersion(), 1);
   server_->controls().load_gate.Open();
   first.done.WaitForNotification();
@@ -338,7 +339,7 @@ TEST_F(WeightsTest, ADrainEndsALoad) {
   EXPECT_TRUE(drained.get());
 }
 
-TEST_F(WeightsTest, TheLeastVersionThatARequestAsksForMustBeThere) {
+TEST_F(WeightsTest, AnOlderVersionThanRequestedIsRefused) {
   v1::ScoreRequest request = RequestInParts(1);
   request.set_min_model_version(2);
   v1::ScoreResponse response;
@@ -364,7 +365,7 @@ TEST_F(WeightsTest, TheLeastVersionThatARequestAsksForMustBeThere) {
 }
 
 // Sends requests on one stream, `in_flight` at a time, until it has sent one after `stop` is true.
-// Counts down `begun` with the first answer. Returns the versions that answered.
+// Counts `begun` down at the first answer. Returns the versions that answered.
 std::vector<int64_t> RunStream(TestServer* server, uint32_t first_seed, int in_flight,
                                BlockingCounter* begun, const std::atomic<bool>* stop) {
   grpc::ClientContext context;
@@ -398,7 +399,7 @@ std::vector<int64_t> RunStream(TestServer* server, uint32_t first_seed, int in_f
     }
   }
   if (versions.empty()) {
-    begun->DecrementCount();  // Nobody is to wait for this stream.
+    begun->DecrementCount();  // nobody must wait for this stream
   }
   stream->WritesDone();
   EXPECT_TRUE(Succeeded(stream->Finish()));
@@ -427,7 +428,7 @@ TEST_F(WeightsTest, UnderLoadEveryAnswerIsOfOneVersionAndNoneFails) {
     ASSERT_FALSE(versions.empty());
     EXPECT_EQ(*std::min_element(versions.begin(), versions.end()), 1);
     EXPECT_EQ(*std::max_element(versions.begin(), versions.end()), kLastVersion);
-    // Who has seen an answer is never answered by an older version.
+    // A client that has seen an answer never gets an answer of an older version.
     if (in_flight[i] == 1) {
       EXPECT_TRUE(std::is_sorted(versions.begin(), versions.end()));
     }
@@ -446,8 +447,8 @@ class WeightsUnderPressureTest : public WeightsTest {
   }
 };
 
-// Clients send more than fits the queue, some with deadlines that pass and some that leave, while
-// weights change and the server is told to stop.
+// Clients send more than the queue can hold, some with deadlines that pass and some that leave,
+// while weights change and the server is told to stop.
 TEST_F(WeightsUnderPressureTest, EveryRequestEndsOnceWhateverHappensTogether) {
   constexpr int kThreads = 6;
   std::atomic<int64_t> sent{0};
@@ -528,7 +529,7 @@ TEST_F(WeightsUnderPressureTest, EveryRequestEndsOnceWhateverHappensTogether) {
     finished += value(absl::StrCat("canopy_requests_total{code=\"", code, "\",method=\"Score\"}"));
   }
   EXPECT_EQ(MetricValue(page, "canopy_requests_in_flight{method=\"Score\"}"), 0);
-  // A call may end before the server hears of it.
+  // A call may end before the server sees it.
   EXPECT_LE(finished, static_cast<double>(sent.load()));
   EXPECT_GE(value("canopy_requests_total{code=\"OK\",method=\"Score\"}"),
             static_cast<double>(answered.load()));

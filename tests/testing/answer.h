@@ -1,4 +1,4 @@
-// Where an engine's answer to a job arrives, and a test waits for it.
+// Receives an engine's answer to a job, and lets a test wait for it.
 #ifndef TESTS_TESTING_ANSWER_H_
 #define TESTS_TESTING_ANSWER_H_
 
@@ -13,12 +13,12 @@
 
 namespace canopy::testing {
 
-// Must outlive the job. `result` is for the test once it is `answered`.
+// Must outlive the job. The test may read `result` after the job is `answered`.
 struct Answer {
   Notification answered;
   absl::StatusOr<ScoreResult> result = absl::UnknownError("not answered");
 
-  // For Engine::Submit. A second answer fails the test.
+  // Returns the callback for Engine::Submit. A second answer fails the test.
   std::function<void(absl::StatusOr<ScoreResult>)> callback() {
     return [this](absl::StatusOr<ScoreResult> answer) {
       ASSERT_FALSE(answered.HasBeenNotified()) << "answered twice";

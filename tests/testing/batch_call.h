@@ -1,4 +1,4 @@
-// A batch that was submitted to an engine over a FakeRunner, and what its answer must be.
+// A batch that was submitted to an engine with a FakeRunner, and its expected answer.
 #ifndef TESTS_TESTING_BATCH_CALL_H_
 #define TESTS_TESTING_BATCH_CALL_H_
 
@@ -16,7 +16,8 @@ struct BatchCall : Answer {
   JobId id = 0;
 };
 
-// Waits for the answer: every path's FakeScore, and none where its tokens hold `poison`.
+// Waits for the answer. Expects every path's FakeScore, and no score for paths that contain
+// `poison`.
 void ExpectFakeScores(BatchCall* call, int32_t poison);
 
 }  // namespace canopy::testing

@@ -67,7 +67,7 @@ int32_t RankOfHash(uint64_t hash, int32_t token) {
 
 float ValueOfHash(uint64_t hash) { return Eighths(Mix(hash, 5'000'000)); }
 
-// Exact for the values above; others are cut, which is enough for a fake.
+// Exact for FakeVector's values; other values are truncated.
 uint16_t HalfBits(float value, VectorType type) {
   uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -108,16 +108,16 @@ void Normalize(std::vector<float>* vector) {
   }
 }
 
-// What a forward knows of each slot of its grid.
+// The data of each slot of a forward's grid.
 struct Slots {
-  std::vector<int32_t> parent;    // the slot before it on its path; -1 = none
+  std::vector<int32_t> parent;    // the previous slot of its path; -1 = none
   std::vector<uint64_t> hash;     // of the tokens from the root to the slot
-  std::vector<uint8_t> poisoned;  // the bad token is among them
+  std::vector<uint8_t> poisoned;  // one of these tokens is the poison token
   std::vector<uint8_t> row_poisoned;
 };
 
-// Reads the grid by the ancestor rule alone: the slots that slot i sees are those whose subtree
-// holds it. On the path backend that is every slot before it.
+// Reads the grid by the ancestor rule alone: slot i attends to the slots whose subtree contains it.
+// On the path backend these are all earlier slots.
 absl::StatusOr<Slots> WalkGrid(const TreePlan& plan, int32_t poison_token, int64_t version) {
   const TokenGrid& grid = plan.grid;
   const auto size = static_cast<size_t>(grid.rows) * static_cast<size_t>(grid.columns);
@@ -155,7 +155,7 @@ absl::StatusOr<Slots> WalkGrid(const TreePlan& plan, int32_t poison_token, int64
   return slots;
 }
 
-// Position ids must be depths: the hash cannot see them.
+// Checks that position ids are depths, which the hash does not show.
 absl::Status CheckEndpointPositions(const TreePlan& plan) {
   const TokenGrid& grid = plan.grid;
   for (const int32_t endpoint : plan.endpoints) {
@@ -173,7 +173,7 @@ absl::Status CheckEndpointPositions(const TreePlan& plan) {
   return absl::OkStatus();
 }
 
-// The slots of path `index` from its first token in scope on.
+// Returns the slots of path `index` from its first token in scope on.
 std::vector<int32_t> ScopedSlots(const TreePlan& plan, const Slots& slots, size_t index,
                                  TokenScope scope) {
   const int32_t first = scope == TokenScope::kPath ? 0 : plan.prefix_tokens[index];
@@ -216,7 +216,7 @@ void AppendDistributions(const TreePlan& plan, const Slots& slots,
   }
 }
 
-// Where the entries of a part's paths stand.
+// Returns the offsets of a part's entries.
 TokenEntries EntriesOf(const TreePlan& plan, const OutputSelection& outputs, int32_t first) {
   TokenEntries entries;
   entries.offsets.push_back(0);
@@ -249,7 +249,7 @@ void AppendTokens(const TreePlan& plan, const Slots& slots, const OutputSelectio
   }
 }
 
-// Finds the paths that hold a token.
+// Finds the paths that contain a token.
 struct PoisonedPaths {
   const TreePlan& plan;
   const Slots& slots;
@@ -265,37 +265,37 @@ struct PoisonedPaths {
   }
 };
 
-// The last number of each path's row in a list of `paths` equal rows.
-void SpoilRow(size_t path, size_t num_paths, std::vector<float>* list) {
+// Replaces the last number of the path's row by NaN; all rows of the list have the same size.
+void CorruptRow(size_t path, size_t num_paths, std::vector<float>* list) {
   if (!list->empty()) {
     (*list)[(path + 1) * (list->size() / num_paths) - 1] = kNan;
   }
 }
 
 template <typename T>
-void SpoilEntries(const TokenEntries& entries, size_t path, std::vector<T>* list) {
+void CorruptEntries(const TokenEntries& entries, size_t path, std::vector<T>* list) {
   if (!list->empty() && entries.offsets[path + 1] > entries.offsets[path]) {
     const size_t width = list->size() / static_cast<size_t>(entries.size());
     (*list)[static_cast<size_t>(entries.offsets[path + 1]) * width - 1] = kUnscored<T>;
   }
 }
 
-// Puts a NaN into each output that a path lacks, as the overflow does that it stands for.
-void SpoilOutputs(PartOutput* output) {
+// Replaces one number of each output that a path lacks by NaN, as an overflow does.
+void CorruptOutputs(PartOutput* output) {
   const size_t num_paths = output->finite.size();
   for (size_t path = 0; path < num_paths; ++path) {
     const OutputSet unscored = output->unscored[path];
     if ((unscored & BitOf(Output::kScores)) != 0) {
-      SpoilRow(path, num_paths, &output->scores);
+      CorruptRow(path, num_paths, &output->scores);
     }
     if ((unscored & BitOf(Output::kVectors)) != 0) {
-      // All bits set are a NaN in each type.
+      // A number with all bits set is a NaN in each type.
       const size_t row_bytes = output->vectors.size() / num_paths;
       output->vectors.replace(path * row_bytes, row_bytes, row_bytes, '\xff');
     }
     ForEachList([&](const auto& spec) {
       if ((unscored & BitOf(spec.output)) != 0) {
-        SpoilEntries(spec.EntriesIn(*output), path, &spec.ListIn(*output));
+        CorruptEntries(spec.EntriesIn(*output), path, &spec.ListIn(*output));
       }
     });
   }
@@ -471,7 +471,7 @@ absl::StatusOr<PartOutput> FakeRunner::Run(const TreePlan& plan, const OutputSel
     for (size_t path = 0; path < output.finite.size(); ++path) {
       output.unscored.push_back(poisoned.Has(path) ? poisoned_outputs & AskedOutputs(outputs) : 0);
     }
-    SpoilOutputs(&output);
+    CorruptOutputs(&output);
   }
   return output;
 }

@@ -1,7 +1,7 @@
-// A ModelRunner without a model: every result is a hash of the tokens that it depends on, read from
-// the plan by the ancestor rule, so that a wrong plan or a mixed-up order gives wrong numbers.
+// A ModelRunner without a model. Every result is a hash of the tokens that it depends on, which are
+// read from the plan by the ancestor rule, so that a wrong plan or order gives wrong numbers.
 //
-// Faults are injected by token or by size, and a gate holds the device while a test looks.
+// Faults are injected by token or by size, and a gate blocks the device while a test looks.
 #ifndef TESTS_TESTING_FAKE_RUNNER_H_
 #define TESTS_TESTING_FAKE_RUNNER_H_
 
@@ -23,14 +23,14 @@
 
 namespace canopy::testing {
 
-// What a FakeRunner answers for a path: multiples of 1/8 in [-1, 1], exact in every VectorType.
-// Each weight version has its own; the functions below give version 1's.
+// Returns the score of a path: a multiple of 1/8 in [-1, 1], exact in every VectorType. Each weight
+// version has different scores; the functions below return those of version 1.
 float FakeScore(absl::Span<const int32_t> path, int64_t label, int64_t version = 1);
 std::vector<float> FakeVector(absl::Span<const int32_t> path, int64_t hidden_size,
                               int64_t version = 1);
 
-// What it reads from the distribution behind `context`; log-probs and entropy are divided by the
-// temperature.
+// The values that are computed from the distribution after `context`. Log-probs and entropy are
+// divided by the temperature.
 struct FakeDistribution {
   float entropy = 0;
   float min_logit = 0;
@@ -38,41 +38,43 @@ struct FakeDistribution {
 };
 FakeDistribution FakeDistributionAfter(absl::Span<const int32_t> context, float temperature);
 float FakeLogprob(absl::Span<const int32_t> context, int32_t token, float temperature);
-// The `rank`-th most likely token and its log-prob.
+// Returns the `rank`-th most likely token and its log-prob.
 std::pair<int32_t, float> FakeTop(absl::Span<const int32_t> context, int32_t rank,
                                   float temperature);
 int32_t FakeRank(absl::Span<const int32_t> context, int32_t token);
 float FakeValue(absl::Span<const int32_t> path);
-// What a fake whose score_head is kDecision answers for candidate `index` of a question: the first
-// element of its own vector, plus the second of every candidate's. Exact too.
+// Returns the score of candidate `index` of a question from a fake whose score_head is kDecision:
+// the first element of its own vector, plus the second element of every candidate's vector. Exact
+// too.
 float FakeDecision(const std::vector<std::vector<float>>& vectors, size_t index);
 
-// A model of 8 hidden units, 1,000 tokens, paths up to 2,048 and one label.
+// Returns a model with 8 hidden units, 1,000 tokens, paths up to 2,048 and one label.
 ModelInfo FakeModelInfo();
 
-// Knobs of a FakeRunner, shared with the test, which may turn them while it runs. Thread-safe.
+// The settings of a FakeRunner. The test shares them and may change them while the runner runs.
+// Thread-safe.
 struct FakeControls {
   Gate gate;       // each forward waits here before it starts
   Gate load_gate;  // each load of replacement weights waits here
 
-  // A path with this token is not finite, and on a forest it spoils its whole row, as a masked
-  // softmax does. -1 = none.
+  // A path with this token is not finite. On a forest it makes its whole row not finite, as a
+  // masked softmax does. -1 = none.
   void PoisonToken(int32_t token) ABSL_LOCKS_EXCLUDED(mutex);
-  // Of a path with `token`, each output of `outputs` is not finite, and its hidden states are: what
-  // an overflow in a head does. -1 = none.
+  // On a path with `token`, each output of `outputs` is not finite although the hidden states are,
+  // as after an overflow in a head. -1 = none.
   void PoisonOutputs(int32_t token, OutputSet outputs) ABSL_LOCKS_EXCLUDED(mutex);
-  // Forwards of more slots find no device memory. 0 = no limit.
+  // Forwards with more slots run out of device memory. 0 = no limit.
   void LimitSlots(int64_t slots) ABSL_LOCKS_EXCLUDED(mutex);
-  // Of the forwards from now on, `count` find no device memory after `first` that do.
+  // From now on, `first` forwards succeed and the next `count` forwards run out of device memory.
   void FailForwards(int64_t first, int64_t count) ABSL_LOCKS_EXCLUDED(mutex);
-  // Every forward fails with `status` until it is OK again.
+  // Every forward fails with `status` until it is set to OK.
   void FailWith(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex);
-  // Forwards of this backend fail as a backend does that cannot run. kAuto = none.
+  // Forwards of this backend fail as if the backend could not run. kAuto = none.
   void FailBackend(Backend backend) ABSL_LOCKS_EXCLUDED(mutex);
-  // Each forward takes this long, and each slot of it.
+  // Sets the time of each forward, and of each of its slots.
   void Pace(absl::Duration forward_time, absl::Duration slot_time = absl::ZeroDuration())
       ABSL_LOCKS_EXCLUDED(mutex);
-  // Forwards so far, those that failed included.
+  // Returns the number of forwards so far, including failed ones.
   int64_t forwards() const ABSL_LOCKS_EXCLUDED(mutex);
 
   mutable Mutex mutex;
@@ -80,7 +82,7 @@ struct FakeControls {
   int32_t output_poison_token ABSL_GUARDED_BY(mutex) = -1;
   OutputSet poisoned_outputs ABSL_GUARDED_BY(mutex) = 0;
   int64_t max_slots ABSL_GUARDED_BY(mutex) = 0;
-  int64_t first_without_memory ABSL_GUARDED_BY(mutex) = 0;  // of num_forwards
+  int64_t first_without_memory ABSL_GUARDED_BY(mutex) = 0;  // counted in num_forwards
   int64_t end_without_memory ABSL_GUARDED_BY(mutex) = 0;
   absl::Status failure ABSL_GUARDED_BY(mutex);
   Backend failing_backend ABSL_GUARDED_BY(mutex) = Backend::kAuto;
@@ -89,7 +91,7 @@ struct FakeControls {
   int64_t num_forwards ABSL_GUARDED_BY(mutex) = 0;
 };
 
-// Thread-compatible, as every ModelRunner.
+// Thread-compatible, like every ModelRunner.
 class FakeRunner : public ModelRunner {
  public:
   explicit FakeRunner(const ModelInfo& info = FakeModelInfo(),
@@ -97,12 +99,12 @@ class FakeRunner : public ModelRunner {
 
   std::shared_ptr<const ModelInfo> info() const override { return info_; }
 
-  // What a fused backend might hold.
+  // Returns the graphs that a fused backend might hold.
   GraphUse graphs() const override {
     return info_->fused_supported ? GraphUse{3, 4096} : GraphUse();
   }
 
-  // INTERNAL for a plan that breaks the ancestor rule or has wrong position ids.
+  // Returns INTERNAL for a plan that breaks the ancestor rule or has wrong position ids.
   absl::StatusOr<PartOutput> Run(const TreePlan& plan, const OutputSelection& outputs) override;
 
   absl::StatusOr<std::vector<float>> Decide(const DecisionInput& input) override;

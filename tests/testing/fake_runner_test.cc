@@ -7,8 +7,8 @@
 namespace canopy::testing {
 namespace {
 
-// Paths 1 2 3 | 1 2 4 | 1 5, as drawn in core/tree/tree_plan.h, as one forest row with one slot of
-// padding.
+// Returns the paths 1 2 3 | 1 2 4 | 1 5, as drawn in core/tree/tree_plan.h, as one forest row with
+// one slot of padding.
 TreePlan ForestPlan() {
   TreePlan plan;
   plan.backend = Backend::kDense;

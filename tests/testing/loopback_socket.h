@@ -1,4 +1,4 @@
-// A TCP connection for tests that write bytes which no client library would send.
+// A TCP connection for tests that write bytes that no client library would send.
 #ifndef TESTS_TESTING_LOOPBACK_SOCKET_H_
 #define TESTS_TESTING_LOOPBACK_SOCKET_H_
 

@@ -1,4 +1,5 @@
-// A runner whose model is routed by given costs under the measured policy, behind a gate.
+// A runner whose model is routed by given costs under the measured policy, and whose forwards wait
+// at a gate.
 #ifndef TESTS_TESTING_ROUTED_RUNNER_H_
 #define TESTS_TESTING_ROUTED_RUNNER_H_
 
@@ -13,7 +14,7 @@
 
 namespace canopy::testing {
 
-// As thread-safe as `runner`. `gate` is passed by each forward, and must outlive it.
+// As thread-safe as `runner`. Each forward waits at `gate`, which must outlive the runner.
 class RoutedRunner final : public ModelRunner {
  public:
   RoutedRunner(std::unique_ptr<ModelRunner> runner, RouteCosts costs, Gate* gate)

@@ -1,5 +1,5 @@
-// Where tests of tensors run: "cpu", or what CANOPY_TEST_DEVICE says, such as "cuda:0". On a
-// machine with a card, tests/conformance/run_bundle.py sets it.
+// The device for tests of tensors: "cpu", or the value of CANOPY_TEST_DEVICE, such as "cuda:0". On
+// a machine with a GPU, tests/conformance/run_bundle.py sets it.
 #ifndef TESTS_TESTING_TEST_DEVICE_H_
 #define TESTS_TESTING_TEST_DEVICE_H_
 

@@ -1,4 +1,4 @@
-// The numbers of a load test by name, as reports print them and thresholds refer to them.
+// The numbers of a load test by name, for reports and thresholds.
 #ifndef CLIENT_LOAD_REPORT_FIGURES_H_
 #define CLIENT_LOAD_REPORT_FIGURES_H_
 
@@ -11,11 +11,11 @@
 namespace canopy::client {
 
 struct Figure {
-  std::string name;  // With its unit: latency_p99_ms, requests_per_s.
+  std::string name;  // with its unit: latency_p99_ms, requests_per_s
   double value = 0;
 };
 
-// Quantiles that are reported, and how names spell them.
+// The reported quantiles, and their names.
 struct NamedQuantile {
   const char* name;
   double quantile;
@@ -23,7 +23,7 @@ struct NamedQuantile {
 inline constexpr NamedQuantile kQuantiles[] = {{"p50", 0.5},  {"p90", 0.9},     {"p95", 0.95},
                                                {"p99", 0.99}, {"p99.9", 0.999}, {"max", 1}};
 
-// Every figure, in a fixed order; names never depend on the result.
+// Returns every figure, in a fixed order. The names do not depend on the result.
 std::vector<Figure> FiguresOf(const LoadResult& result);
 
 }  // namespace canopy::client

@@ -1,4 +1,4 @@
-// The report for machines: JSON and CSV.
+// The machine-readable reports: JSON and CSV.
 #include <cstdint>
 #include <map>
 #include <string>

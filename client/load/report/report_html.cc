@@ -73,7 +73,7 @@ std::string Table(const std::vector<std::string>& head,
   return table + "</table></div>\n";
 }
 
-// With thousands set apart.
+// Formats a number with separators between thousands.
 std::string Number(double value) {
   std::string text = absl::StrFormat("%.*f", value >= 100 ? 0 : value >= 1 ? 2 : 3, value);
   for (size_t at = std::min(text.find('.'), text.size()); at > 3;) {
@@ -199,7 +199,7 @@ LineChart QuantileChart(const Tally& total, const ReportContext& context) {
                   {},
                   true};
   const LatencyHistogram* histograms[] = {&total.latency, &total.service_time, &total.lateness};
-  // Equal steps for each further nine.
+  // The axis has equal steps for each additional nine.
   const NamedQuantile quantiles[] = {{"0", 0},      {"50%", 0.5},     {"90%", 0.9},
                                      {"99%", 0.99}, {"99.9%", 0.999}, {"99.99%", 0.9999},
                                      {"max", 1}};
@@ -218,7 +218,7 @@ LineChart QuantileChart(const Tally& total, const ReportContext& context) {
   return chart;
 }
 
-// The mean call, cut into what the server reports and the rest.
+// Returns a bar of the mean call, divided into the server's stages and the rest.
 std::string StageBar(const Tally& total) {
   std::vector<BarPart> parts;
   double named = 0;
@@ -280,7 +280,7 @@ std::string TargetTable(const LoadResult& result) {
   return Table({"target", "share", "answered", "refused or wrong", "p50 ms", "p99 ms"}, rows);
 }
 
-// The runs of a search.
+// Returns the table of a search's runs.
 std::string ProbeTable(const ReportContext& context) {
   if (context.probes.empty()) {
     return "";

@@ -19,16 +19,16 @@ constexpr double kRight = 24;
 constexpr double kTop = 26;
 constexpr double kBottom = 38;
 constexpr int kTicks = 6;
-constexpr int kColours = 7;  // Classes c0 to c6 of the report's style sheet.
+constexpr int kColours = 7;  // classes c0 to c6 of the report's style sheet
 
-// Dashes of the first, second, ... series. A later one is drawn over the earlier ones, which are
-// seen in its gaps.
+// The dashes of the first, second, ... series. A later series is drawn over earlier ones, which are
+// visible in its gaps.
 constexpr const char* kDashes[] = {"none", "8 5", "2.5 5", "12 4 2 4"};
 
 const char* DashesOf(size_t series) { return kDashes[series % std::size(kDashes)]; }
 
-// The mark of a point: a disk, a larger square around it, or a cross that reaches beyond both.
-// `content` is what the element holds.
+// Returns the mark of a point: a disk, a larger square around it, or a cross that extends beyond
+// both. `content` is the content of the element.
 std::string Mark(size_t series, double x, double y, const std::string& content) {
   switch (series % 3) {
     case 0:
@@ -52,7 +52,7 @@ std::string Shown(double value) {
   return absl::StrCat(value);
 }
 
-// Powers of ten around the values.
+// Returns powers of ten around the values.
 std::vector<double> DecadeTicks(double low, double high) {
   std::vector<double> ticks;
   for (double exponent = std::floor(std::log10(low));; ++exponent) {
@@ -63,14 +63,14 @@ std::vector<double> DecadeTicks(double low, double high) {
   }
 }
 
-// One axis: which values it spans, and where they stand.
+// One axis: the range of its values, and its ticks.
 struct Axis {
   std::vector<double> ticks;
   double low = 0;
   double high = 0;
   bool log = false;
 
-  // 0 at the low end, 1 at the high one.
+  // Returns the position of a value: 0 at the low end, 1 at the high end.
   double Place(double value) const {
     const auto scaled = [this](double v) { return log ? std::log10(v) : v; };
     const double span = scaled(high) - scaled(low);
@@ -87,7 +87,8 @@ Axis AxisFromTicks(std::vector<double> ticks, bool log) {
   return axis;
 }
 
-// From 0, or `low` below it, to `high` and no further: time ends where the data does.
+// Returns an axis from 0, or from `low` if that is less, to exactly `high`: a time axis ends where
+// the data ends.
 Axis TightAxis(double low, double high) {
   Axis axis;
   axis.low = std::min(low, 0.0);
@@ -132,7 +133,7 @@ class LineDrawing {
     return legend;
   }
 
-  // How a series looks, for the legend.
+  // Returns a sample of a series, for the legend.
   std::string Sample(size_t series) const {
     return absl::StrFormat(
         "<svg class='sample' viewBox='0 0 32 12'><polyline class='line c%d' stroke-dasharray='%s' "
@@ -210,7 +211,7 @@ class LineDrawing {
     if (series.reference) {
       return;
     }
-    // A lone point is no line, and few of them are easier to read with their places marked.
+    // A single point is not a line, and a few points are easier to read with marks.
     constexpr size_t kMaxMarked = 40;
     for (const auto& point : series.points) {
       if (num_shown <= kMaxMarked && IsShown(point)) {

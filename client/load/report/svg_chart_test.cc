@@ -25,7 +25,7 @@ TEST(RoundTicksTest, SpanTheRangeInRoundSteps) {
 TEST(DrawLineChartTest, PlacesPointsBetweenTheAxes) {
   LineChart chart{"a <chart>", "s", "ms", {{"one", {{0, 0}, {10, 100}}}}, {}, false};
   const std::string svg = DrawLineChart(chart);
-  // Left and bottom to right and top of the plot.
+  // The points go from the left and bottom to the right and top of the plot.
   EXPECT_THAT(svg, HasSubstr("points='64.0,202.0 536.0,26.0 '"));
   EXPECT_THAT(svg, HasSubstr("a &lt;chart&gt;"));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
@@ -35,7 +35,7 @@ TEST(DrawLineChartTest, SeriesThatCoincideAreAllSeen) {
   const std::vector<std::pair<double, double>> same = {{0, 1}, {1, 1}};
   const std::string svg = DrawLineChart(
       {"t", "", "", {{"a", same}, {"b", same}, {"c", same}, {"goal", same, true}}, {}, false});
-  // A line over another one has gaps, and the marks are of three kinds.
+  // A line over another one has gaps, and there are three kinds of marks.
   for (const char* dashes : {"c0' stroke-dasharray='none'", "c1' stroke-dasharray='8 5'",
                              "c2' stroke-dasharray='2.5 5'", "c3' stroke-dasharray='12 4 2 4'"}) {
     EXPECT_THAT(svg, HasSubstr(dashes));
@@ -54,7 +54,7 @@ TEST(DrawLineChartTest, LogAxesLeaveOutWhatHasNoLogarithm) {
   EXPECT_THAT(svg, HasSubstr(">c</text>"));
 }
 
-TEST(DrawLineChartTest, NoPointsAreSaidToBeNone) {
+TEST(DrawLineChartTest, AChartWithoutPointsShowsANote) {
   EXPECT_THAT(DrawLineChart({"t", "", "", {{"one", {}}}, {}, false}), HasSubstr("no data"));
   EXPECT_THAT(DrawLineChart({"t", "", "", {{"one", {{0, 0}}}}, {}, true}), HasSubstr("no data"));
   EXPECT_THAT(DrawLineChart({"t", "", "", {{"one", {{5, 7}}}}, {}, false}), Not(HasSubstr("nan")));

@@ -12,7 +12,7 @@
 namespace canopy::client {
 namespace {
 
-// The value of a figure; null when there is none of this name.
+// Returns the figure with this name; null if there is none.
 const Figure* FindFigure(const std::vector<Figure>& figures, absl::string_view name) {
   const auto found = std::find_if(figures.begin(), figures.end(),
                                   [name](const Figure& figure) { return figure.name == name; });

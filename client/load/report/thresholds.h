@@ -1,4 +1,4 @@
-// Limits on figures that decide a load test's exit code.
+// Limits on figures that determine the exit code of a load test.
 #ifndef CLIENT_LOAD_REPORT_THRESHOLDS_H_
 #define CLIENT_LOAD_REPORT_THRESHOLDS_H_
 
@@ -12,17 +12,17 @@
 namespace canopy::client {
 
 struct Threshold {
-  std::string figure;      // A name of FiguresOf.
+  std::string figure;      // a name of FiguresOf
   std::string comparison;  // <, <=, > or >=
   double limit = 0;
 };
 
-// `FIGURE<=NUMBER,...`, as latency_p99_ms<=50,error_share<0.001,requests_per_s>=1000; empty = none.
-// INVALID_ARGUMENT naming the part.
+// Parses `FIGURE<=NUMBER,...`, such as latency_p99_ms<=50,error_share<0.001,requests_per_s>=1000;
+// empty = none. Returns INVALID_ARGUMENT with the wrong part.
 absl::StatusOr<std::vector<Threshold>> ParseThresholds(absl::string_view text);
 
-// One line for each threshold that is not met, as `latency_p99_ms is 61.2, not <= 50`. A figure
-// that is not a number meets none.
+// Returns one line for each threshold that is not met, such as `latency_p99_ms is 61.2, not <= 50`.
+// A figure that is not a number meets no threshold.
 std::vector<std::string> MissedThresholds(const std::vector<Threshold>& thresholds,
                                           const std::vector<Figure>& figures);
 

@@ -18,7 +18,7 @@ namespace {
 
 using Result = v1::CandidateResult;
 
-// How many times the tolerance a rank may be off, as a share of the rank.
+// The multiple of the tolerance by which a rank may differ, relative to the rank.
 constexpr double kRankSlack = 100;
 
 // The largest magnitude of each output in an answer, at least 1.
@@ -27,9 +27,9 @@ struct Scales {
   float sum_logprob = 1;
   float label_score = 1;
   float vector = 1;
-  std::vector<float> lists;  // of per-token lists, by the number of their output's field
+  std::vector<float> lists;  // for per-token lists, by the field number of their output
 
-  // The lists of one output have one scale.
+  // All lists of one output have the same scale.
   float& OfList(const ResultField& list) {
     const auto number = static_cast<size_t>(list.output->number());
     lists.resize(std::max(lists.size(), number + 1), 1);
@@ -43,7 +43,7 @@ struct Scales {
 
 void Raise(absl::Span<const float> numbers, float* scale) {
   for (const float number : numbers) {
-    // Written so that NaN raises nothing.
+    // The condition is written so that NaN has no effect.
     if (std::abs(number) > *scale) {
       *scale = std::abs(number);
     }
@@ -72,7 +72,7 @@ Scales ScalesOf(const v1::ScoreResponse& answer) {
   return scales;
 }
 
-// Compares the numbers of one candidate; its place is the caller's to add.
+// Compares the numbers of one candidate. The caller adds the place.
 class CandidateComparison {
  public:
   CandidateComparison(double tolerance, const Scales& scales)
@@ -101,7 +101,7 @@ class CandidateComparison {
     return found_;
   }
 
-  // Row `row` of two tensors of one shape.
+  // Compares row `row` of two tensors of the same shape.
   absl::optional<Difference> CompareRows(const v1::Tensor& expected, const v1::Tensor& got,
                                          uint64_t row) {
     const uint64_t hidden = expected.shape(1);
@@ -114,7 +114,8 @@ class CandidateComparison {
   }
 
  private:
-  // Written so that NaN does not fit. Rows of unscored candidates are NaN on both sides.
+  // The condition is written so that NaN does not fit. Rows of unscored candidates are NaN on both
+  // sides.
   bool Fits(float scale, float expected, float got) const {
     const double allowed = tolerance_ * std::max(scale, std::abs(expected));
     return std::abs(static_cast<double>(expected) - got) <= allowed ||
@@ -127,7 +128,7 @@ class CandidateComparison {
     }
   }
 
-  // `index` below 0: a number of its own.
+  // `index` is below 0 for a number that is not in a list.
   void CompareNumber(const char* output, float scale, int64_t index, float expected, float got) {
     if (!Fits(scale, expected, got)) {
       Report(index < 0 ? output : absl::StrCat(output, "[", index, "]"), absl::StrCat(expected),
@@ -167,8 +168,7 @@ class CandidateComparison {
     }
   }
 
-  // Tokens whose logits lie within rounding of each other swap their ranks, and at high ranks many
-  // do.
+  // Tokens whose logits differ only by rounding may swap their ranks, and at high ranks many do.
   void CompareRanks(const char* output, absl::Span<const uint32_t> expected,
                     absl::Span<const uint32_t> got) {
     if (expected.size() != got.size()) {
@@ -197,8 +197,8 @@ absl::optional<Difference> CountDifference(int question, const char* output, uin
   return Difference{question, -1, output, absl::StrCat(expected), absl::StrCat(got)};
 }
 
-// Whether `got` has as many questions, candidates and vector elements; its parts may then be walked
-// along `expected`.
+// Checks that `got` has the same number of questions, candidates and vector elements as `expected`,
+// so that both can be traversed together.
 absl::optional<Difference> FindShapeDifference(const v1::ScoreResponse& expected,
                                                const v1::ScoreResponse& got) {
   absl::optional<Difference> found =
@@ -221,7 +221,7 @@ absl::optional<Difference> FindShapeDifference(const v1::ScoreResponse& expected
   return found;
 }
 
-// `got` must have the shape of `expected`.
+// Precondition: `got` has the shape of `expected`.
 absl::optional<Difference> FindNumberDifference(const v1::ScoreResponse& expected,
                                                 const v1::ScoreResponse& got, double tolerance,
                                                 const Scales& scales) {
@@ -264,7 +264,7 @@ absl::optional<Difference> FindDifference(const v1::ScoreResponse& expected,
   if (found.has_value()) {
     return found;
   }
-  // Scales take a walk of their own, and are seldom needed.
+  // Scales need a traversal of their own, and are rarely needed.
   found = FindNumberDifference(expected, got, tolerance, Scales());
   return found.has_value() ? FindNumberDifference(expected, got, tolerance, ScalesOf(expected))
                            : found;

@@ -1,4 +1,4 @@
-// Whether an answer has the numbers of another: what verify mode finds wrong, by place.
+// Compares the numbers of two answers, for verify mode.
 #ifndef CLIENT_LOAD_TRAFFIC_ANSWER_COMPARE_H_
 #define CLIENT_LOAD_TRAFFIC_ANSWER_COMPARE_H_
 
@@ -11,14 +11,14 @@ namespace canopy::client {
 
 // The first number that differs.
 struct Difference {
-  int question = 0;    // -1 = of the whole answer.
-  int candidate = 0;   // -1 = of the whole question.
-  std::string output;  // Field and index, as `token_logprobs[3]`; `vector[7]`.
+  int question = 0;    // -1 = in the whole answer
+  int candidate = 0;   // -1 = in the whole question
+  std::string output;  // the field and index, such as `token_logprobs[3]` or `vector[7]`
   std::string expected;
   std::string got;
 };
 
-// As `questions[2].candidates[5].score: expected 0.5, got 0.25`.
+// Returns a text such as `questions[2].candidates[5].score: expected 0.5, got 0.25`.
 std::string ToString(const Difference& difference);
 
 // Compares, in request order, that every candidate is there once, under its id and with its path's

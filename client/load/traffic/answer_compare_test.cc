@@ -57,7 +57,7 @@ TEST(FindDifferenceTest, EveryNumberCounts) {
        "questions[1].candidates[1].unscored_reason: expected '', got 'non_finite'"},
       {[](auto* r) { Candidate(r, 0, 0)->set_score(std::nanf("")); },
        "questions[0].candidates[0].score: expected 0.5, got nan"},
-      // The last row's last element: 0.5 becomes 1.
+      // The last element of the last row changes from 0.5 to 1.
       {[](auto* r) { r->mutable_vectors()->mutable_data()->replace(36, 4, "\0\0\x80\x3F", 4); },
        "questions[1].candidates[1].vector[1]: expected 0.5, got 1"},
       {[](auto* r) { r->mutable_results(0)->mutable_candidates()->SwapElements(0, 1); },
@@ -107,7 +107,7 @@ TEST(FindDifferenceTest, RanksFitWithinAShareOfThemselves) {
   };
   EXPECT_EQ(found(7, 7, 0), "");
   EXPECT_EQ(found(7, 8, 0), "questions[0].candidates[0].token_ranks[0]: expected 7, got 8");
-  // Neighbours may swap.
+  // Neighbouring ranks may swap.
   EXPECT_EQ(found(7, 8, 1e-4), "");
   EXPECT_NE(found(7, 9, 1e-4), "");
   EXPECT_EQ(found(9'900, 10'000, 1e-4), "");

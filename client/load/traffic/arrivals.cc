@@ -19,7 +19,7 @@ class Constant final : public Arrivals {
   explicit Constant(double rate) : rate_(rate) {}
 
   absl::optional<absl::Duration> Next() override {
-    // A product each time: a sum of gaps would drift.
+    // The product avoids the drift of a sum of gaps.
     return absl::Seconds(static_cast<double>(index_++) / rate_);
   }
 
@@ -33,8 +33,8 @@ class Poisson final : public Arrivals {
   Poisson(double rate, uint64_t seed) : rate_(rate), random_(seed) {}
 
   absl::optional<absl::Duration> Next() override {
-    // The inverse of the exponential distribution function: equal seeds give equal schedules with
-    // every standard library.
+    // The inverse of the exponential distribution function gives equal schedules for equal seeds
+    // with every standard library.
     const double uniform = static_cast<double>(random_() >> 11) * 0x1p-53;
     seconds_ -= std::log1p(-uniform) / rate_;
     return absl::Seconds(seconds_);
@@ -68,7 +68,7 @@ class Steps final : public Arrivals {
  private:
   const std::vector<RateStep> steps_;
   size_t step_ = 0;
-  int64_t index_ = 0;  // Within the step.
+  int64_t index_ = 0;  // within the step
   absl::Duration start_;
 };
 

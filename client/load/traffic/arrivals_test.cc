@@ -50,9 +50,9 @@ TEST(ArrivalsTest, TraceComesAsRecorded) {
   EXPECT_THAT(FirstSeconds(arrivals.get(), 100), ElementsAre(0, 1, 1, 3));
 }
 
-// Kolmogorov and Smirnov: the largest distance between the sample's distribution function and that
-// of the exponential distribution. At this size 1.63 / sqrt(n) is exceeded once in 100 samples of a
-// true one; the seeds are fixed.
+// The Kolmogorov-Smirnov test: the largest distance between the distribution functions of the
+// sample and of the exponential distribution. At this size, 1.63 / sqrt(n) is exceeded in one of
+// 100 true samples. The seeds are fixed.
 TEST(ArrivalsTest, PoissonGapsAreExponential) {
   constexpr size_t kCount = 20'000;
   for (const uint64_t seed : {1, 2, 3}) {
@@ -72,8 +72,8 @@ TEST(ArrivalsTest, PoissonGapsAreExponential) {
   }
 }
 
-// What exponential gaps alone do not say: that they are independent. Counts of a Poisson process in
-// intervals of length 1 have variance = mean, and neighbours are uncorrelated.
+// Checks that the gaps are independent. The counts of a Poisson process in intervals of length 1
+// have variance = mean, and neighbouring counts are uncorrelated.
 TEST(ArrivalsTest, PoissonCountsAreDispersedAndUncorrelated) {
   constexpr int kIntervals = 4'000;
   constexpr double kRate = 25;
@@ -90,7 +90,7 @@ TEST(ArrivalsTest, PoissonCountsAreDispersedAndUncorrelated) {
     variance += (counts[i] - mean) * (counts[i] - mean) / kIntervals;
     covariance += (counts[i] - mean) * (counts[i + 1] - mean) / kIntervals;
   }
-  // Four standard errors each.
+  // The tolerance is four standard errors.
   EXPECT_NEAR(mean, kRate, 4 * std::sqrt(kRate / kIntervals));
   EXPECT_NEAR(variance / mean, 1, 4 * std::sqrt(2.0 / kIntervals));
   EXPECT_NEAR(covariance / variance, 0, 4 / std::sqrt(kIntervals));

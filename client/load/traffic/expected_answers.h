@@ -1,4 +1,4 @@
-// What verify mode compares with: the answer of every path alone, computed once.
+// Computes the answers that verify mode compares with: every path alone, once.
 #ifndef CLIENT_LOAD_TRAFFIC_EXPECTED_ANSWERS_H_
 #define CLIENT_LOAD_TRAFFIC_EXPECTED_ANSWERS_H_
 
@@ -8,8 +8,8 @@
 
 namespace canopy::client {
 
-// Fills in the expected answers of `pool` from the path backend of `client`'s server. What Client
-// returns, or FAILED_PRECONDITION when the server answered by another backend.
+// Sets the expected answers of `pool` from the path backend of `client`'s server. Returns the
+// errors of Client, or FAILED_PRECONDITION if the server used another backend.
 absl::Status ExpectAnswers(Client* client, RequestPool* pool);
 
 }  // namespace canopy::client

@@ -19,7 +19,7 @@
 namespace canopy::client {
 namespace {
 
-// A connected socket; -1 = none.
+// Returns a connected socket; -1 = none.
 int Connect(const std::string& address) {
   const std::optional<Address> parts = SplitAddress(address);
   if (!parts.has_value()) {
@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<KillableConnection>> KillableConnection::Open(
     return absl::UnavailableError(absl::StrCat("cannot connect to ", address));
   }
   const int on = 1;
-  // Best effort: only latency depends on it.
+  // Errors are ignored, because only the latency depends on the option.
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   (void)fcntl(fd, F_SETFL, O_NONBLOCK);
   grpc::ChannelArguments arguments;

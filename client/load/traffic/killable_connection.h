@@ -1,4 +1,4 @@
-// A connection that is cut in the middle of a call, as when a client's process is killed.
+// A connection that can be cut in the middle of a call, as if the client's process were killed.
 #ifndef CLIENT_LOAD_TRAFFIC_KILLABLE_CONNECTION_H_
 #define CLIENT_LOAD_TRAFFIC_KILLABLE_CONNECTION_H_
 
@@ -13,7 +13,7 @@ namespace canopy::client {
 // Thread-safe.
 class KillableConnection {
  public:
-  // Connects to HOST:PORT at once, in plaintext. UNAVAILABLE when it cannot.
+  // Connects to HOST:PORT at once, in plaintext. Returns UNAVAILABLE if that fails.
   static absl::StatusOr<std::unique_ptr<KillableConnection>> Open(const std::string& address);
   ~KillableConnection();
   KillableConnection(const KillableConnection&) = delete;
@@ -21,13 +21,13 @@ class KillableConnection {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // Cuts it without a word to the server's HTTP/2: calls on it end with UNAVAILABLE.
+  // Closes the socket without an HTTP/2 GOAWAY. Outstanding calls fail with UNAVAILABLE.
   void Kill();
 
  private:
   KillableConnection(int fd, std::shared_ptr<grpc::Channel> channel);
 
-  const int fd_;  // Our own descriptor of gRPC's socket, so that it cannot be another's by then.
+  const int fd_;  // a duplicate of gRPC's descriptor, which stays valid after gRPC closes its own
   const std::shared_ptr<grpc::Channel> channel_;
 };
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kCannotStart = 127;
 
-// The child's part of a fork: nothing that takes a lock or allocates. Its errors stay visible, its
-// report does not; it never outlives the thread that started it.
+// Runs the program in the child of a fork, where nothing may take a lock or allocate. Its errors
+// stay visible, its report does not. The child never outlives the thread that started it.
 [[noreturn]] void ExecProgram(const char* program, char* const* arguments, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int nowhere = open("/dev/null", O_RDWR);

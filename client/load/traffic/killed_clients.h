@@ -1,5 +1,5 @@
-// Client processes that are killed at random instants while a load test runs, and replaced: what a
-// server sees when its clients' hosts die. They are canopy_load itself, run again.
+// Client processes that are killed at random times during a load test and replaced, as if the hosts
+// of clients failed. The processes run canopy_load itself.
 #ifndef CLIENT_LOAD_TRAFFIC_KILLED_CLIENTS_H_
 #define CLIENT_LOAD_TRAFFIC_KILLED_CLIENTS_H_
 
@@ -18,37 +18,39 @@
 namespace canopy::client {
 
 struct KilledClientOptions {
-  std::string program;  // Path.
-  // Of the program; each process gets `--seed=N` behind, and every second one `--rpc=stream`.
+  std::string program;  // the path of the program
+  // The arguments of the program. Each process also gets `--seed=N`, and every second one
+  // `--rpc=stream`.
   std::vector<std::string> arguments;
-  int count = 0;        // That live at a time.
-  absl::Duration life;  // The longest; each one's is drawn.
+  int count = 0;        // the number of processes at a time
+  absl::Duration life;  // the longest life of a process; each one's is random
   uint64_t seed = 1;
 };
 
 struct KilledClientCounts {
   uint64_t killed = 0;
-  // Those that ended by themselves or never began, which none should; what the last of them said.
+  // Processes that ended by themselves or could not be started, which is an error.
   uint64_t ended = 0;
-  int last_exit_code = 0;  // -1 = it could not be started, or died of another signal.
+  // of the last such process; -1 = it could not be started, or another signal ended it
+  int last_exit_code = 0;
 };
 
 // Thread-safe.
 class KilledClients {
  public:
-  // Starts them.
+  // Starts the processes.
   explicit KilledClients(KilledClientOptions options);
-  // Kills what is left.
+  // Kills the remaining processes.
   ~KilledClients();
   KilledClients(const KilledClients&) = delete;
   KilledClients& operator=(const KilledClients&) = delete;
 
-  // Kills what is left, and says what became of all.
+  // Kills the remaining processes and returns the counts.
   KilledClientCounts Stop();
 
  private:
   struct Process {
-    pid_t pid = -1;  // -1 = it could not be started
+    pid_t pid = -1;  // -1 = the process could not be started
     absl::Time dies_at;
   };
 
@@ -57,7 +59,7 @@ class KilledClients {
   void EndOne(const Process& process);
 
   const KilledClientOptions options_;
-  std::mt19937_64 random_;  // Of the thread, as is counts_ until it has ended.
+  std::mt19937_64 random_;  // used by the thread, like counts_, until it has ended
   uint64_t num_started_ = 0;
   KilledClientCounts counts_;
 

@@ -10,7 +10,7 @@
 namespace canopy::client {
 namespace {
 
-// A shell script in place of canopy_load.
+// Writes a shell script that replaces canopy_load.
 std::string Program(const std::string& name, const std::string& body) {
   std::string path = ::testing::TempDir() + "/" + name;
   std::ofstream(path) << "#!/bin/sh\n" << body;
@@ -27,9 +27,9 @@ int CountLines(const std::string& path) {
   return lines;
 }
 
-TEST(KilledClientsTest, AreKilledAndReplacedUntilTheEnd) {
+TEST(KilledClientsTest, ClientsAreKilledAndReplacedUntilStop) {
   const std::string log = ::testing::TempDir() + "/lived";
-  // Lives until it is killed, since nobody writes.
+  // The program lives until it is killed, because nobody writes to the pipe.
   const std::string fifo = ::testing::TempDir() + "/never";
   ASSERT_EQ(std::system(("mkfifo " + fifo).c_str()), 0);
   KilledClientOptions options;
@@ -52,8 +52,8 @@ TEST(KilledClientsTest, AreKilledAndReplacedUntilTheEnd) {
   EXPECT_NE(line.find(" --rpc=s"), std::string::npos) << line;
 }
 
-// Runs client processes until one has ended by itself. Each attempt waits longer than the one
-// before, since on a busy machine all of them may be killed before they end.
+// Runs client processes until one has ended by itself. Each attempt waits longer than the previous
+// one, because on a busy machine all of them may be killed before they end.
 KilledClientCounts CountsOnceOneHasEnded(const KilledClientOptions& options) {
   KilledClientCounts counts;
   for (int programs = 1; counts.ended == 0; ++programs) {
@@ -66,7 +66,7 @@ KilledClientCounts CountsOnceOneHasEnded(const KilledClientOptions& options) {
   return counts;
 }
 
-TEST(KilledClientsTest, ThoseThatEndByThemselvesAreTold) {
+TEST(KilledClientsTest, ClientsThatEndByThemselvesAreCounted) {
   KilledClientOptions options;
   options.program = Program("ends", "exit 5\n");
   options.count = 1;

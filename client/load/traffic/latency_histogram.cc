@@ -9,7 +9,7 @@
 namespace canopy::client {
 namespace {
 
-// Leading bits of a latency that its bucket keeps.
+// The number of leading bits of a latency that determine its bucket.
 constexpr int kKeptBits = 8;
 constexpr int64_t kHalf = int64_t{1} << (kKeptBits - 1);
 
@@ -17,7 +17,7 @@ int ShiftOf(int64_t ns) {
   return std::max(0, static_cast<int>(absl::bit_width(static_cast<uint64_t>(ns))) - kKeptBits);
 }
 
-// Below 2 * kHalf a bucket holds one value; from there on kHalf buckets hold a power of two.
+// Below 2 * kHalf a bucket holds one value. Above, kHalf buckets hold each power of two.
 size_t BucketOf(int64_t ns) {
   const int shift = ShiftOf(ns);
   return static_cast<size_t>(shift * kHalf + (ns >> shift));

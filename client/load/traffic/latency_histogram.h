@@ -12,24 +12,24 @@
 
 namespace canopy::client {
 
-// Thread-compatible. Takes memory for the buckets up to the largest latency: 20 KiB up to 10 s.
+// Thread-compatible. Takes memory for the buckets up to the largest latency: 20 KiB for 10 s.
 class LatencyHistogram {
  public:
-  // Of a quantile, against sorting; the smallest and the largest latency are exact.
+  // The largest relative error of a quantile. The smallest and the largest latency are exact.
   static constexpr double kMaxRelativeError = 1.0 / 256;
 
-  // A negative latency (clocks of two threads) counts as zero.
+  // A negative latency, which the clocks of two threads can cause, counts as zero.
   void Record(absl::Duration latency);
   void Merge(const LatencyHistogram& other);
 
   int64_t count() const { return count_; }
-  // Zero while nothing was recorded.
+  // Zero if nothing was recorded.
   absl::Duration min() const { return absl::Nanoseconds(min_ns_); }
   absl::Duration max() const { return absl::Nanoseconds(max_ns_); }
   absl::Duration mean() const;
 
-  // The smallest recorded latency that at least a share `q` in [0, 1] of all does not exceed; zero
-  // while nothing was recorded.
+  // Returns the smallest recorded latency that at least a fraction `q` in [0, 1] of all latencies
+  // does not exceed; zero if nothing was recorded.
   absl::Duration Quantile(double q) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kQuantiles[] = {0, 0.001, 0.25, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 1};
 
-// Nearest rank among the sorted latencies.
+// Returns the nearest rank among the sorted latencies.
 int64_t ExactQuantile(std::vector<int64_t> sorted, double q) {
   std::sort(sorted.begin(), sorted.end());
   const double rank = std::ceil(q * static_cast<double>(sorted.size()));
@@ -33,7 +33,7 @@ void ExpectQuantiles(const std::vector<int64_t>& latencies, const LatencyHistogr
   EXPECT_EQ(absl::ToInt64Nanoseconds(histogram.min()), ExactQuantile(latencies, 0));
 }
 
-// Latencies over many powers of two, as tails are.
+// Returns latencies over many powers of two, like those of long tails.
 std::vector<int64_t> RandomLatencies(uint64_t seed, size_t count) {
   std::mt19937_64 random(seed);
   std::vector<int64_t> latencies(count);
@@ -59,7 +59,7 @@ TEST(LatencyHistogramTest, EveryPowerOfTwoAndItsNeighboursKeepTheBound) {
   for (int64_t power = 1; power < std::numeric_limits<int64_t>::max() / 4; power *= 2) {
     for (const int64_t ns : {power - 1, power, power + 1}) {
       LatencyHistogram histogram;
-      // Two others around it, so that it is neither the smallest nor the largest.
+      // The two other values make this one neither the smallest nor the largest.
       histogram.Record(absl::ZeroDuration());
       histogram.Record(absl::Nanoseconds(ns));
       histogram.Record(absl::Nanoseconds(2 * ns + 1));

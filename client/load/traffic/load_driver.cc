@@ -15,10 +15,9 @@ namespace canopy::client {
 namespace {
 
 constexpr size_t kMaxWrongAnswers = 20;
-// A closed-loop client that is refused without a delay would refuse itself to death on a dead
-// server.
+// Without a pause, a client of the closed loop would send to a dead server in a busy loop.
 constexpr absl::Duration kRefusedPause = absl::Milliseconds(10);
-// How soon the clock looks again while as much as allowed is in flight.
+// The interval at which the clock checks again while the most calls are in flight.
 constexpr absl::Duration kFullPause = absl::Microseconds(200);
 constexpr absl::Duration kOverduePause = absl::Seconds(1);
 
@@ -49,7 +48,7 @@ struct LoadDriver::Lane {
   std::vector<Tally> targets ABSL_GUARDED_BY(mutex);
   Tally all_calls ABSL_GUARDED_BY(mutex);
   Interval interval ABSL_GUARDED_BY(mutex);
-  absl::Duration last_end ABSL_GUARDED_BY(mutex);  // Of a call that counts.
+  absl::Duration last_end ABSL_GUARDED_BY(mutex);  // the end of the last counted call
 };
 
 LoadDriver::LoadDriver(DriverOptions options, const RequestPool* pool)
@@ -68,14 +67,14 @@ LoadDriver::LoadDriver(DriverOptions options, const RequestPool* pool)
     lanes_.back()->targets.resize(options_.targets.size());
   }
   for (int client = 0; options_.arrivals == nullptr && client < options_.clients; ++client) {
-    // Neighbouring seeds of this generator are unrelated.
+    // Adjacent seeds of this generator give independent sequences.
     client_random_.emplace_back(options_.seed + static_cast<uint64_t>(client));
   }
   SenderEvents events;
   events.on_end = [this](int lane, std::unique_ptr<LoadCall> call, CallEnd end) {
     End(lanes_[static_cast<size_t>(lane)].get(), std::move(call), std::move(end));
   };
-  events.on_stray = [this](size_t target, absl::string_view problem) {
+  events.on_unmatched = [this](size_t target, absl::string_view problem) {
     ReportWrong(absl::StrCat("target ", options_.targets[target].address), problem);
   };
   sender_ = NewSender(options_, std::move(events));
@@ -118,7 +117,7 @@ absl::Duration LoadDriver::Elapsed() const {
 
 // --- Sending ---
 
-// Whether one more request may be sent; it then counts as started.
+// Returns whether one more request may be sent, and counts it as started.
 bool LoadDriver::ClaimRequest() {
   if (sending_over_) {
     return false;
@@ -174,7 +173,7 @@ void LoadDriver::Send(std::unique_ptr<LoadCall> call) {
   const Event abandoning = {call->sent + call->abandon_after, Action::kAbandon, call->id, nullptr};
   const bool abandons = call->planned_outcome != CallOutcome::kAnswered;
   sender_->Send(std::move(call));
-  // It may have ended by now, and then nothing comes of it.
+  // The call may have ended already; then Abandon has no effect.
   if (abandons) {
     Schedule(abandoning);
   }
@@ -212,7 +211,7 @@ void LoadDriver::RunClock() {
   mutex_.Unlock();
 }
 
-// Runs the first event that is due, if any.
+// Runs the first event that is due. Returns false if there is none.
 bool LoadDriver::RunDue(absl::Duration now) {
   if (events_.empty() || events_.top().at > now) {
     return false;
@@ -244,7 +243,7 @@ void LoadDriver::Run(const Event& event) {
 }
 
 absl::Duration LoadDriver::NextDue() const {
-  // Once sending is over only the last call's end is waited for, and that wakes the clock.
+  // After sending has ended, only the end of the last call is awaited, which wakes the clock.
   absl::Duration due = sending_over_ ? absl::InfiniteDuration() : sending_ends_;
   if (!events_.empty()) {
     due = std::min(due, events_.top().at);
@@ -310,7 +309,7 @@ void LoadDriver::End(Lane* lane, std::unique_ptr<LoadCall> call, CallEnd end) {
   Leave();
 }
 
-// One call fewer in flight.
+// Counts one call less in flight.
 void LoadDriver::Leave() {
   if (in_flight_.fetch_sub(1) == 1 && sending_over_) {
     MutexLock lock(&mutex_);
@@ -318,7 +317,7 @@ void LoadDriver::Leave() {
   }
 }
 
-// Whether the call goes out again, once its delay is over.
+// Returns whether the call is sent again, after its delay.
 bool LoadDriver::RetryLater(std::unique_ptr<LoadCall>* call, const absl::Status& status) {
   const absl::optional<absl::Duration> retry_after = GetErrorDetails(status).retry_after;
   const bool retryable = absl::IsUnavailable(status) || retry_after.has_value();
@@ -351,7 +350,7 @@ void LoadDriver::CheckAnswer(const LoadCall& call, CallEnd* end) const {
     end->problem = difference.has_value() ? ToString(*difference) : "";
   }
   if (end->problem.empty()) {
-    answer.clear_request_id();  // The pool's request has none.
+    answer.clear_request_id();  // the pool's request has none
     end->problem = std::string(CheckScoreResponse(call.request->request, answer).message());
   }
 }
@@ -401,7 +400,7 @@ Interval LoadDriver::TakeInterval() {
 }
 
 LoadResult LoadDriver::Finish() {
-  sender_->Close();  // What comes after the last answer is wrong, too.
+  sender_->Close();  // messages after the last answer are wrong, too
   LoadResult result;
   result.warmup = options_.warmup;
   result.started = started_;

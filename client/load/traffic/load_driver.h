@@ -1,12 +1,12 @@
 // Sends the requests of a load test and counts how each of them ends.
 //
 //   closed loop   each of N clients sends its next request when it has the answer to its last
-//   open loop     requests go out at instants of their own; latency counts from the instant when a
-//                 request was to be sent, so that a slow server, or a late client, hides nothing
+//   open loop     requests are sent at predefined times; latency counts from the intended time, so
+//                 that neither a slow server nor a late client hides delays
 //
-// One thread keeps the clock: it sends what an open loop has due, retries, and gives calls up on
-// purpose. The sender's threads bring answers, check and count them here, and send the next request
-// of a closed-loop client.
+// One thread runs the clock: it sends the requests that are due in an open loop, retries, and gives
+// calls up on purpose. The sender's threads deliver answers, check and count them, and send the
+// next request of a closed-loop client.
 #ifndef CLIENT_LOAD_TRAFFIC_LOAD_DRIVER_H_
 #define CLIENT_LOAD_TRAFFIC_LOAD_DRIVER_H_
 
@@ -36,70 +36,71 @@
 
 namespace canopy::client {
 
-// How requests are sent.
+// The RPC that sends requests.
 enum class LoadRpc { kScore, kStream };
 
 struct DriverOptions {
-  std::vector<Target> targets;  // At least one.
-  // Of every connection but for its target; retries are the driver's own, so that they are counted:
-  // max_attempts of a call, after a refusal that says so, or UNAVAILABLE.
+  std::vector<Target> targets;  // at least one
+  // The options of every connection, except for its target. The driver itself retries, so that
+  // retries are counted: up to max_attempts per call, after UNAVAILABLE or a refusal that permits
+  // it.
   ClientOptions client;
-  std::string token;    // `authorization: Bearer` of every call; empty = none.
-  int connections = 1;  // To each target; at least 1.
+  std::string token;    // for `authorization: Bearer` of every call; empty = none
+  int connections = 1;  // to each target; at least 1
   LoadRpc rpc = LoadRpc::kScore;
-  int completion_threads = 1;  // Of Score; gRPC's own threads bring a stream's answers.
+  int completion_threads = 1;  // for Score; gRPC's own threads deliver a stream's answers
 
-  int clients = 8;                     // Of the closed loop.
-  std::shared_ptr<Arrivals> arrivals;  // An open loop instead; null = the closed loop.
-  bool in_order = false;               // The pool's requests once each, as a trace has them.
-  int64_t max_in_flight = 10'000;      // Of an open loop; what is due then waits, and is late.
+  int clients = 8;                     // the clients of the closed loop
+  std::shared_ptr<Arrivals> arrivals;  // for an open loop; null = the closed loop
+  bool in_order = false;           // sends each request of the pool once, in order, as in a trace
+  int64_t max_in_flight = 10'000;  // for an open loop; further requests wait, and are late
 
-  absl::Duration warmup;                        // Sent and checked, not counted.
-  absl::Duration duration = absl::Seconds(10);  // Of sending, the warm-up not included.
-  uint64_t max_requests = 0;                    // Sent in all; 0 = no limit.
+  absl::Duration warmup;                        // sent and checked, but not counted
+  absl::Duration duration = absl::Seconds(10);  // the time of sending, without the warm-up
+  uint64_t max_requests = 0;                    // the most requests in all; 0 = no limit
   absl::Duration latency_goal = absl::InfiniteDuration();
 
-  // Shares of the calls that are given up at a random instant after they were sent, by cancelling
-  // them or by cutting a connection of their own; on a stream everything that is in flight there
-  // goes with them. What is given up is not retried.
+  // The fractions of the calls that are given up at a random time after they were sent, by
+  // cancelling them or by cutting a connection of their own. On a stream, everything in flight on
+  // it ends with them. These calls are not retried.
   double cancel_share = 0;
   double kill_share = 0;
   absl::Duration abandon_within = absl::Milliseconds(20);
 
-  bool verify = false;  // Compare answers with PooledRequest::expected.
+  bool verify = false;  // compare answers with PooledRequest::expected
   double tolerance = 1e-4;
   uint64_t seed = 1;
 };
 
-// Thread-safe. `pool` must outlive it. One run each.
+// Thread-safe. `pool` must outlive the driver. A driver runs once.
 class LoadDriver {
  public:
   LoadDriver(DriverOptions options, const RequestPool* pool);
-  // Stops sending, and waits for the calls in flight.
+  // Stops sending and waits for the calls in flight.
   ~LoadDriver();
   LoadDriver(const LoadDriver&) = delete;
   LoadDriver& operator=(const LoadDriver&) = delete;
 
   void Start();
-  // Ends sending early.
+  // Stops sending early.
   void Stop();
-  // True once every call has ended.
+  // Returns true once every call has ended.
   bool WaitUntilDone(absl::Duration timeout);
-  // What happened since the last call of it, or since the start.
+  // Returns the counts since the last call of TakeInterval, or since the start.
   Interval TakeInterval();
-  // Once, after the run is done.
+  // Returns the result. Call it once, after the run is done.
   LoadResult Finish();
 
  private:
-  // What has been counted; several, so that answers rarely wait for each other.
+  // A part of the counts. There are several, so that answers rarely wait for each other.
   struct Lane;
   enum class Action { kRetry, kNextOfClient, kAbandon, kEndOverdue };
 
-  // Something to do later.
+  // A future action.
   struct Event {
     absl::Duration at;
     Action action;
-    uint64_t id;  // Of the call (retry: owned through `call`) or the client.
+    uint64_t id;  // of the call (a retry owns `call`) or of the client
     LoadCall* call;
     bool operator>(const Event& other) const { return at > other.at; }
   };
@@ -129,11 +130,12 @@ class LoadDriver {
   const absl::Duration sending_ends_;
   std::vector<double> cumulative_shares_;  // [targets]
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<std::mt19937_64> client_random_;   // [clients]; used by whoever sends for the client
-  std::mt19937_64 arrival_random_;               // the clock thread's
-  absl::optional<absl::Duration> next_arrival_;  // the clock thread's
-  size_t arrival_index_ = 0;                     // likewise
-  absl::Duration interval_begin_;                // of whoever takes intervals
+  // [clients]; used by the thread that sends for the client
+  std::vector<std::mt19937_64> client_random_;
+  std::mt19937_64 arrival_random_;               // used by the clock thread
+  absl::optional<absl::Duration> next_arrival_;  // used by the clock thread
+  size_t arrival_index_ = 0;                     // used by the clock thread
+  absl::Duration interval_begin_;                // used by the caller of TakeInterval
 
   std::chrono::steady_clock::time_point start_;
   std::atomic<uint64_t> next_id_{0};
@@ -147,7 +149,7 @@ class LoadDriver {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> wrong_answers_ ABSL_GUARDED_BY(mutex_);
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<CallSender> sender_;  // Its threads use all above.
+  std::unique_ptr<CallSender> sender_;  // last, because its threads use everything above
   std::thread clock_thread_;
 };
 

@@ -1,4 +1,5 @@
-// The driver against in-process servers: what it sends, counts, retries, gives up and finds wrong.
+// Tests the driver against in-process servers: sending, counting, retrying, giving up, and finding
+// wrong answers.
 #include "client/load/traffic/load_driver.h"
 
 #include <cmath>
@@ -36,7 +37,7 @@ grpc::Status Answer(grpc::ServerContext* /*context*/, const v1::ScoreRequest& re
   return grpc::Status::OK;
 }
 
-// Ends only when the client has gone.
+// Ends when the client has gone.
 grpc::Status AnswerNobody(grpc::ServerContext* context, const v1::ScoreRequest& /*request*/,
                           v1::ScoreResponse* /*response*/) {
   while (!context->IsCancelled()) {
@@ -45,7 +46,7 @@ grpc::Status AnswerNobody(grpc::ServerContext* context, const v1::ScoreRequest& 
   return grpc::Status::CANCELLED;
 }
 
-// A refusal with google.rpc details.
+// Returns a refusal with google.rpc details.
 template <typename Detail>
 grpc::Status Refusal(grpc::StatusCode code, const Detail& detail) {
   google::rpc::Status details;
@@ -123,7 +124,7 @@ TEST_F(LoadDriverTest, RefusalsAreCountedByCodeAndReason) {
   server_.score = [this](auto* /*context*/, const v1::ScoreRequest& /*request*/, auto* /*r*/) {
     google::rpc::ErrorInfo info;
     info.set_reason("PATH_TOO_LARGE_FOR_DEVICE");
-    // Without a delay it must not be retried.
+    // A refusal without a delay must not be retried.
     return server_.num_calls() % 2 == 0 ? Refusal(grpc::StatusCode::RESOURCE_EXHAUSTED, info)
                                         : grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "wrong");
   };
@@ -141,7 +142,8 @@ TEST_F(LoadDriverTest, RefusalsAreCountedByCodeAndReason) {
 }
 
 TEST_F(LoadDriverTest, RetriesAreCounted) {
-  // Refused twice, then answered: by request, since others come in between.
+  // Each request is refused twice, then answered. Counts by request, because other requests come in
+  // between.
   Mutex mutex;
   std::map<std::string, int> attempts;
   server_.score = [&](auto* context, const v1::ScoreRequest& request, auto* response) {
@@ -189,8 +191,8 @@ TEST_F(LoadDriverTest, AnswersThatComeInTimeAreCheckedThoughTheCallWasToBeGivenU
   EXPECT_THAT(Run().total.outcomes, ElementsAre(Pair("OK", 40)));
 }
 
-// A server that spoils the answers it likes.
-using Spoil = std::function<void(v1::ScoreResponse*)>;
+// A server that changes some of its answers.
+using Corrupt = std::function<void(v1::ScoreResponse*)>;
 
 v1::CandidateResult* Candidate(v1::ScoreResponse* response, int question, int candidate) {
   return response->mutable_results(question)->mutable_candidates(candidate);
@@ -199,7 +201,7 @@ v1::CandidateResult* Candidate(v1::ScoreResponse* response, int question, int ca
 TEST_F(LoadDriverTest, VerifyModeCatchesEveryFault) {
   const struct {
     const char* name;
-    Spoil spoil;
+    Corrupt corrupt;
     std::string found;
   } cases[] = {
       {"two candidates change places",
@@ -235,27 +237,27 @@ TEST_F(LoadDriverTest, VerifyModeCatchesEveryFault) {
   };
   options_.verify = true;
   options_.clients = 1;
-  for (const auto& [name, spoil, found] : cases) {
+  for (const auto& [name, corrupt, found] : cases) {
     SCOPED_TRACE(name);
     const int begin = server_.num_calls();
-    server_.score = [this, begin, spoil = spoil](auto* context, const v1::ScoreRequest& request,
-                                                 auto* response) {
+    server_.score = [this, begin, corrupt = corrupt](auto* context, const v1::ScoreRequest& request,
+                                                     auto* response) {
       grpc::Status status = Answer(context, request, response);
       if (server_.num_calls() - begin == 17) {
-        spoil(response);
+        corrupt(response);
       }
       return status;
     };
     const LoadResult result = Run();
     EXPECT_EQ(result.total.num(CallOutcome::kWrong), 1U);
-    EXPECT_EQ(result.total.num(CallOutcome::kAnswered), 16U);  // Sending ends with it.
+    EXPECT_EQ(result.total.num(CallOutcome::kAnswered), 16U);  // sending ends with the wrong answer
     ASSERT_THAT(result.wrong_answers, SizeIs(1));
     EXPECT_THAT(result.wrong_answers[0],
                 AllOf(HasSubstr("request load-16 (2x3:5+4, pool "), HasSubstr(found)));
   }
 }
 
-// What only a request of equal size gives away: its numbers.
+// Only the numbers show that the answer belongs to another request of the same size.
 TEST_F(LoadDriverTest, VerifyModeCatchesTheAnswerToAnotherRequest) {
   options_.verify = true;
   options_.clients = 1;
@@ -302,15 +304,16 @@ TEST_F(LoadDriverTest, ATraceIsSentInItsOrder) {
   }
 }
 
-// The case that coordinated omission hides: the second request waits for the first, since one may
-// be in flight, and its latency is from the instant when it was to be sent.
+// Coordinated omission would hide this delay: the second request waits for the first, because only
+// one may be in flight, and its latency counts from its intended time.
 TEST_F(LoadDriverTest, LatencyCountsFromTheIntendedInstant) {
   options_.arrivals = TraceArrivals({absl::ZeroDuration(), absl::ZeroDuration()});
   options_.max_in_flight = 1;
   const LoadResult result = Run();
   const Tally& total = result.total;
   ASSERT_EQ(total.num(CallOutcome::kAnswered), 2U);
-  // The second was late by at least the first's whole service, and had its own on top of it.
+  // The second request was late by at least the service time of the first, and had its own service
+  // time in addition.
   const absl::Duration least = total.service_time.min() * (1 - LatencyHistogram::kMaxRelativeError);
   EXPECT_GE(total.lateness.max(), least);
   EXPECT_GE(total.latency.max(), 2 * least);
@@ -318,7 +321,7 @@ TEST_F(LoadDriverTest, LatencyCountsFromTheIntendedInstant) {
 }
 
 TEST_F(LoadDriverTest, AnOpenLoopDoesNotWaitForAnswers) {
-  // None is answered before all have come.
+  // No request is answered before all have arrived.
   options_.arrivals = TraceArrivals(std::vector<absl::Duration>(8));
   server_.score = [this](auto* context, const v1::ScoreRequest& request, auto* response) {
     while (server_.num_calls() < 8) {
@@ -341,11 +344,11 @@ TEST_F(LoadDriverTest, TargetsGetTheirShares) {
   EXPECT_EQ(result.targets[1].tally.num(CallOutcome::kAnswered),
             static_cast<uint64_t>(other.num_calls()));
   EXPECT_EQ(server_.num_calls() + other.num_calls(), 800);
-  // Six standard deviations of a binomial count.
+  // The tolerance is six standard deviations of a binomial count.
   EXPECT_NEAR(server_.num_calls(), 600, 6 * std::sqrt(800 * 0.75 * 0.25));
 }
 
-TEST_F(LoadDriverTest, TheTokenGoesWithEveryCall) {
+TEST_F(LoadDriverTest, EveryCallSendsTheToken) {
   options_.token = "secret";
   server_.score = [](auto* context, const v1::ScoreRequest& request, auto* response) {
     const auto found = context->client_metadata().find("authorization");

@@ -1,4 +1,4 @@
-// What a load test found.
+// The result of a load test.
 #ifndef CLIENT_LOAD_TRAFFIC_LOAD_RESULT_H_
 #define CLIENT_LOAD_TRAFFIC_LOAD_RESULT_H_
 
@@ -16,29 +16,29 @@
 
 namespace canopy::client {
 
-// What happened in a stretch of the run, the warm-up included.
+// The events in a part of the run, including the warm-up.
 struct Interval {
-  absl::Duration begin;  // From the start of sending.
+  absl::Duration begin;  // since the start of sending
   absl::Duration end;
   uint64_t answered = 0;
-  uint64_t refused = 0;   // Or wrong.
-  uint64_t given_up = 0;  // Cancelled or killed on purpose.
+  uint64_t refused = 0;   // refused or wrong
+  uint64_t given_up = 0;  // cancelled or killed on purpose
   uint64_t candidates = 0;
-  int64_t in_flight = 0;  // At its end.
+  int64_t in_flight = 0;  // at the end of the interval
   LatencyHistogram latency;
 
-  // Sums and latencies, and the later one's in_flight.
+  // Adds counts and latencies, and keeps the later in_flight.
   void Merge(const Interval& other);
 };
 
-// More are of no use to an eye, and a run may last for days.
+// More intervals cannot be read, and a run may last for days.
 inline constexpr size_t kMaxIntervals = 600;
 
-// Appends `interval`; first merges each two neighbours where there are kMaxIntervals.
+// Appends `interval`. If there are kMaxIntervals already, merges pairs of neighbours first.
 void AppendInterval(Interval interval, std::vector<Interval>* intervals);
 
-// Appends the stretch in which the run ended. One that is shorter than half of its predecessor is
-// merged with it: a few answers in a few milliseconds are no rate.
+// Appends the interval in which the run ended. If it is shorter than half of the previous one, it
+// is merged with that, because a few answers in a few milliseconds give no rate.
 void AppendLastInterval(Interval interval, std::vector<Interval>* intervals);
 
 struct TargetResult {
@@ -48,23 +48,23 @@ struct TargetResult {
 
 struct LoadResult {
   absl::Duration warmup;
-  absl::Duration
-      elapsed;  // From the end of the warm-up to the last call's end; what rates divide by.
-  Tally total;  // Of the calls after the warm-up.
+  // The time from the end of the warm-up to the end of the last call. Rates divide by it.
+  absl::Duration elapsed;
+  Tally total;  // the calls after the warm-up
   std::vector<TargetResult> targets;
   std::vector<Interval> intervals;
-  std::vector<std::string> wrong_answers;  // The first ones, in words.
-  KilledClientCounts killed_clients;       // Processes beside it.
+  std::vector<std::string> wrong_answers;  // descriptions of the first ones
+  KilledClientCounts killed_clients;       // processes that ran at the same time
 
-  // All calls, the warm-up's too.
+  // All calls, including the warm-up.
   Tally all_calls;
   uint64_t started = 0;
   uint64_t started_candidates = 0;
 
-  // Calls a second; zero when no time has passed.
+  // Returns calls per second; zero if no time has passed.
   double PerSecond(uint64_t count) const;
-  // The totals law: every call that was started has ended in exactly one way, and so has every
-  // candidate in it. INTERNAL otherwise.
+  // Checks that every started call has ended in exactly one way, and so has every candidate in it.
+  // Returns INTERNAL otherwise.
   absl::Status CheckTotals() const;
 };
 

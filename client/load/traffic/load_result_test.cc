@@ -39,7 +39,7 @@ TEST(AppendIntervalTest, LongRunsKeepEveryCallInFewerIntervals) {
   int64_t latencies = 0;
   absl::Duration end;
   for (const Interval& interval : intervals) {
-    EXPECT_EQ(interval.begin, end);  // No gap, no overlap.
+    EXPECT_EQ(interval.begin, end);  // no gap and no overlap
     end = interval.end;
     EXPECT_EQ(interval.in_flight, absl::ToInt64Seconds(interval.end) - 1);
     answered += interval.answered;
@@ -61,8 +61,8 @@ Interval Stretch(absl::Duration begin, absl::Duration end, uint64_t answered) {
   return interval;
 }
 
-// 18 answers in the 20 ms after the last whole second would be drawn as 879 a second.
-TEST(AppendIntervalTest, AShortLastStretchIsMergedWithTheOneBefore) {
+// Otherwise, 18 answers in the 20 ms after the last whole second would be drawn as 879 per second.
+TEST(AppendIntervalTest, AShortLastIntervalIsMergedWithThePreviousOne) {
   const absl::Duration second = absl::Seconds(1);
   std::vector<Interval> intervals = {Stretch(second * 0, second, 100),
                                      Stretch(second, 2 * second, 100)};

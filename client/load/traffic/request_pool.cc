@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxKeyBytes = 40;              // of a key in an error
-constexpr int64_t kMaxAtMs = 30LL * 86'400'000;  // as --duration
+constexpr size_t kMaxKeyBytes = 40;              // of a key in an error text
+constexpr int64_t kMaxAtMs = 30LL * 86'400'000;  // the limit of --duration
 
 absl::Status CheckLength(const Shape& shape, const PoolOptions& options) {
   const auto longest = static_cast<uint64_t>(MaxPathTokens(shape));
@@ -32,7 +32,7 @@ absl::Status CheckLength(const Shape& shape, const PoolOptions& options) {
 // One line of a trace.
 class TraceLine {
  public:
-  // Appends the line's questions to `request` and names its shape.
+  // Appends the line's questions to `request` and sets the name of its shape.
   static absl::Status Read(const Json& json, const PoolOptions& options, std::mt19937_64* random,
                            v1::ScoreRequest* request, std::string* shape, absl::Duration* at) {
     if (!json.is_object()) {

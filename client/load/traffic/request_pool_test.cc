@@ -57,7 +57,7 @@ TEST(RequestPoolTest, DrawsByWeightAndSeed) {
   }
   ASSERT_EQ(draws.size(), 10U);
   for (const auto& [index, count] : draws) {
-    // Six standard deviations of a binomial count.
+    // The tolerance is six standard deviations of a binomial count.
     const double share = index < 5 ? 0.15 : 0.05;
     EXPECT_NEAR(count, kDraws * share, 6 * std::sqrt(kDraws * share)) << index;
   }

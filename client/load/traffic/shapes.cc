@@ -13,8 +13,8 @@
 namespace canopy::client {
 namespace {
 
-constexpr int kMaxCount = 1 << 20;  // of anything in a shape
-// Of the tokens of a state that all requests have.
+constexpr int kMaxCount = 1 << 20;  // of any element of a shape
+// The seed of the tokens of a state that all requests share.
 constexpr uint64_t kCommonSeed = 20;
 
 QuestionGroup Group(int questions, int candidates, int prefix_tokens, int candidate_tokens) {
@@ -60,7 +60,7 @@ void Append(const Tokens& tokens, v1::TokenIds* ids) {
   ids->mutable_ids()->Add(tokens.begin(), tokens.end());
 }
 
-// The tokens of each candidate of one question.
+// Returns the tokens of each candidate of one question.
 std::vector<Tokens> DrawCandidates(const QuestionGroup& group, uint64_t vocab_size,
                                    std::mt19937_64* random) {
   std::vector<Tokens> candidates(static_cast<size_t>(group.candidates));
@@ -70,8 +70,8 @@ std::vector<Tokens> DrawCandidates(const QuestionGroup& group, uint64_t vocab_si
     }
     return candidates;
   }
-  // At each level every branch gets tokens of its own; the two children of a branch begin alike
-  // only by chance.
+  // At each level every branch has tokens of its own. The two children of a branch begin alike only
+  // by chance.
   const int tokens_per_level = group.candidate_tokens / group.branch_levels;
   for (int level = 1; level <= group.branch_levels; ++level) {
     const int leaves = 1 << (group.branch_levels - level);
@@ -89,7 +89,7 @@ bool ParseCount(absl::string_view text, int least, int* count) {
   return absl::SimpleAtoi(text, count) && *count >= least && *count <= kMaxCount;
 }
 
-// QxC:P+T.
+// Parses QxC:P+T.
 bool ParseSizes(absl::string_view text, QuestionGroup* group) {
   const std::vector<absl::string_view> halves = absl::StrSplit(text, ':');
   if (halves.size() != 2) {
@@ -145,7 +145,7 @@ absl::StatusOr<Shape> ParseShape(absl::string_view text) {
     return Shape{std::string(text), "as given", {group}};
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", text, "' is no shape: ",
+      "'", text, "' is not a shape: ",
       absl::StrJoin(NamedShapes(), ", ",
                     [](std::string* out, const Shape& shape) { absl::StrAppend(out, shape.name); }),
       ", or QUESTIONSxCANDIDATES:PREFIX+TOKENS, as 4x8:100+16"));

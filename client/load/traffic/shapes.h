@@ -1,4 +1,4 @@
-// Kinds of requests by name: how many questions and candidates, and which tokens they share.
+// Named kinds of requests: the numbers of questions and candidates, and the tokens that they share.
 #ifndef CLIENT_LOAD_TRAFFIC_SHAPES_H_
 #define CLIENT_LOAD_TRAFFIC_SHAPES_H_
 
@@ -13,18 +13,18 @@
 
 namespace canopy::client {
 
-// Questions of one size. A prefix is the tokens of a state, which `questions_per_state` questions
-// share, and the question's own.
+// Questions of the same size. A prefix consists of the tokens of a state, which
+// `questions_per_state` questions share, and of the question's own tokens.
 struct QuestionGroup {
   int states = 1;
   int questions_per_state = 1;
   int state_tokens = 0;
-  bool common_state = false;  // The state is the same in all requests.
+  bool common_state = false;  // all requests have the same state
   int question_tokens = 0;
   int candidates = 1;
   int candidate_tokens = 0;
-  // Above 0 the candidates are the leaves of a binary tree of so many levels: there are
-  // 2^branch_levels of them, and candidate_tokens is divided equally among the levels.
+  // If above 0, the candidates are the leaves of a binary tree with this number of levels: there
+  // are 2^branch_levels of them, and candidate_tokens is divided equally among the levels.
   int branch_levels = 0;
 };
 
@@ -34,27 +34,28 @@ struct Shape {
   std::vector<QuestionGroup> groups;
 };
 
-// All shapes that have a name.
+// Returns all shapes with a name.
 const std::vector<Shape>& NamedShapes();
 
-// A named shape, or QUESTIONSxCANDIDATES:PREFIX+TOKENS, as 4x8:100+16. INVALID_ARGUMENT listing the
-// names otherwise.
+// Parses a named shape, or QUESTIONSxCANDIDATES:PREFIX+TOKENS, such as 4x8:100+16. Returns
+// INVALID_ARGUMENT with all names otherwise.
 absl::StatusOr<Shape> ParseShape(absl::string_view text);
 
-// A shape's share of a mix.
+// A shape and its weight in a mix.
 struct WeightedShape {
   Shape shape;
   double weight = 1;
 };
 
-// `SHAPE[=WEIGHT],...`, as small=8,wide=1. INVALID_ARGUMENT naming the part.
+// Parses `SHAPE[=WEIGHT],...`, such as small=8,wide=1. Returns INVALID_ARGUMENT with the wrong
+// part.
 absl::StatusOr<std::vector<WeightedShape>> ParseMix(absl::string_view text);
 
-// Length of the longest path.
+// Returns the length of the longest path.
 int64_t MaxPathTokens(const Shape& shape);
 
-// Fills `request` with questions of the shape, their tokens drawn below `vocab_size`. Questions and
-// candidates are named by their place.
+// Fills `request` with questions of the shape, with random tokens below `vocab_size`. The ids of
+// questions and candidates are their positions.
 void AddQuestions(const Shape& shape, uint64_t vocab_size, std::mt19937_64* random,
                   v1::ScoreRequest* request);
 

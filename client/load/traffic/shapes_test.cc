@@ -14,7 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kVocabSize = 4'000'000'000;  // Chance makes no two tokens equal here.
+// large enough that no two random tokens are equal here
+constexpr uint64_t kVocabSize = 4'000'000'000;
 
 struct Counts {
   uint64_t paths = 0;
@@ -48,7 +49,7 @@ v1::ScoreRequest Build(const std::string& name) {
   return request;
 }
 
-// Counted by hand from the descriptions.
+// The numbers were counted by hand from the descriptions.
 TEST(ShapesTest, HaveTheTokensThatTheyDescribe) {
   const struct {
     const char* name;

@@ -14,7 +14,7 @@ namespace canopy::client {
 namespace {
 
 constexpr char kStreamMethod[] = "/canopy.v1.Scorer/ScoreStream";
-// A server has this long to end a stream on which nothing is left to answer.
+// The time that a server has to end a stream without unanswered requests.
 constexpr absl::Duration kMaxCloseWait = absl::Seconds(30);
 
 }  // namespace
@@ -24,23 +24,23 @@ struct StreamSender::Session {
   explicit Session(Slot* slot_of) : slot(slot_of) {}
 
   Slot* const slot;
-  std::unique_ptr<KillableConnection> killable;  // Where connections are cut.
-  v1::ScoreResponse answer;                      // Of gRPC's thread; kept for its memory.
+  std::unique_ptr<KillableConnection> killable;  // set if connections may be cut
+  v1::ScoreResponse answer;                      // used by gRPC's thread; kept for its memory
 
-  // All below are guarded by the slot's mutex.
+  // The slot's mutex guards everything below.
   std::shared_ptr<MessageStream> stream;
-  absl::flat_hash_map<std::string, std::unique_ptr<LoadCall>> in_flight;  // By request_id.
+  absl::flat_hash_map<std::string, std::unique_ptr<LoadCall>> in_flight;  // by request_id
   Ending ending;
 };
 
-// A connection's place, and the stream on it.
+// One connection and its current stream.
 struct StreamSender::Slot {
   size_t target = 0;
   int lane = 0;
   std::shared_ptr<grpc::Channel> channel;
 
   Mutex mutex;
-  std::shared_ptr<Session> session ABSL_GUARDED_BY(mutex);  // Null: the next call opens one.
+  std::shared_ptr<Session> session ABSL_GUARDED_BY(mutex);  // null: the next call opens one
 };
 
 StreamSender::StreamSender(SenderOptions options, SenderEvents events)
@@ -80,8 +80,8 @@ absl::Status StreamSender::Open(Slot* slot) {
       channel, kStreamMethod, NewContext(options_),
       {[this, session](grpc::ByteBuffer* message) { Take(session.get(), message); },
        [this, session](const grpc::Status& status) { End(session.get(), ToAbslStatus(status)); },
-       // Not at the end: gRPC's thread still holds a channel then, and if that were the last one of
-       // the process, gRPC would stop that thread from itself.
+       // Counted down here and not in End, because gRPC's thread still holds a channel in End. If
+       // that were the last channel of the process, gRPC would stop the thread from itself.
        [this] {
          MutexLock lock(&mutex_);
          --num_sessions_;
@@ -110,7 +110,7 @@ void StreamSender::Send(std::unique_ptr<LoadCall> call) {
     events_.on_end(slot.lane, std::move(call), {opened, nullptr, absl::nullopt, ""});
     return;
   }
-  // Nothing comes of it where the stream has ended meanwhile, and with it the call.
+  // Has no effect if the stream has ended meanwhile, and with it the call.
   stream->Write(bytes);
 }
 
@@ -118,7 +118,7 @@ void StreamSender::Take(Session* session, grpc::ByteBuffer* message) {
   Slot& slot = *session->slot;
   v1::ScoreResponse& answer = session->answer;
   if (!grpc::SerializationTraits<v1::ScoreResponse>::Deserialize(message, &answer).ok()) {
-    events_.on_stray(slot.target, "not a ScoreResponse");
+    events_.on_unmatched(slot.target, "not a ScoreResponse");
     return;
   }
   std::unique_ptr<LoadCall> call;
@@ -131,8 +131,9 @@ void StreamSender::Take(Session* session, grpc::ByteBuffer* message) {
     }
   }
   if (call == nullptr) {
-    events_.on_stray(slot.target, absl::StrCat("answer to request '", answer.request_id(),
-                                               "', which is answered already or was never sent"));
+    events_.on_unmatched(slot.target,
+                         absl::StrCat("answer to request '", answer.request_id(),
+                                      "', which is answered already or was never sent"));
     return;
   }
   CallEnd end;
@@ -171,7 +172,7 @@ void StreamSender::End(Session* session, const absl::Status& status) {
   }
 }
 
-// Calls that come after it open a new stream.
+// Ends a session early. Later calls open a new stream.
 void StreamSender::EndEarly(const std::shared_ptr<Session>& session, const Ending& ending) {
   Slot& slot = *session->slot;
   std::shared_ptr<MessageStream> stream;

@@ -1,8 +1,9 @@
-// Sends calls on ScoreStreams: one stream a connection, with all calls of its clients in flight.
+// Sends calls on ScoreStreams: one stream per connection, with all calls of its clients in flight.
 //
-// A request of a stream cannot be given up alone. What is to be cancelled cancels its stream, and
-// what is to be killed cuts its stream's connection: everything unanswered on it is then given up,
-// and the next call opens a new one. A stream that the server ends is replaced likewise.
+// A request of a stream cannot be given up alone. A call that is cancelled cancels its stream, and
+// a call that is killed cuts its stream's connection. Everything unanswered on the stream is then
+// given up, and the next call opens a new stream. A stream that the server ends is replaced in the
+// same way.
 #ifndef CLIENT_LOAD_TRAFFIC_STREAM_SENDER_H_
 #define CLIENT_LOAD_TRAFFIC_STREAM_SENDER_H_
 
@@ -30,7 +31,7 @@ class StreamSender final : public CallSender {
   struct Slot;
   struct Session;
 
-  // What ends a session early.
+  // The reason why a session ends early.
   struct Ending {
     absl::optional<CallOutcome> given_up;
     absl::Status failure;

@@ -1,4 +1,5 @@
-// The driver on streams, against in-process servers that answer, refuse, end, stall and lie.
+// Tests the driver on streams, against in-process servers that answer, refuse, end, stall and send
+// wrong messages.
 #include "client/load/traffic/stream_sender.h"
 
 #include <functional>
@@ -34,7 +35,7 @@ grpc::Status Answer(grpc::ServerContext* /*context*/, const v1::ScoreRequest& re
   return grpc::Status::OK;
 }
 
-// Until the client has gone.
+// Ends when the client has gone.
 grpc::Status Stall(Stream* stream) {
   v1::ScoreRequest request;
   while (stream->Read(&request)) {
@@ -89,7 +90,7 @@ TEST_F(StreamSenderTest, AllCallsOfAConnectionShareAStream) {
 }
 
 TEST_F(StreamSenderTest, AnOpenLoopHasManyInFlight) {
-  // None is answered before all have come.
+  // No request is answered before all have arrived.
   options_.arrivals = TraceArrivals(std::vector<absl::Duration>(20));
   options_.connections = 1;
   server_.score_stream = [](grpc::ServerContext* /*context*/, Stream* stream) {
@@ -138,14 +139,14 @@ TEST_F(StreamSenderTest, AStreamThatTheServerEndsIsReplaced) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
   };
   options_.client.max_attempts = 5;
-  options_.clients = 2;  // One a stream: its next one finds the stream ended, at most once.
+  options_.clients = 2;  // one per stream: its next call finds the stream ended at most once
   const LoadResult result = Run();
   EXPECT_EQ(result.total.num(CallOutcome::kAnswered), 200);
   EXPECT_GT(result.total.retries, 0);
   EXPECT_GE(server_.num_streams(), 40);
 }
 
-TEST_F(StreamSenderTest, WhatIsInFlightGoesWithACancelledOrCutStream) {
+TEST_F(StreamSenderTest, CallsInFlightEndWithACancelledOrCutStream) {
   server_.score_stream = [](grpc::ServerContext* /*context*/, Stream* stream) {
     return Stall(stream);
   };
@@ -158,11 +159,11 @@ TEST_F(StreamSenderTest, WhatIsInFlightGoesWithACancelledOrCutStream) {
   const LoadResult killed = Run();
   EXPECT_THAT(killed.total.outcomes, ElementsAre(Pair("killed here", 200)));
   EXPECT_EQ(killed.total.error_share(), 0);
-  // Each time fewer streams than calls: others went with the one that was to be given up.
+  // There are fewer streams than calls, because other calls ended with the one that was given up.
   EXPECT_LT(server_.num_streams(), 400);
 }
 
-TEST_F(StreamSenderTest, TheOthersDoNotNotice) {
+TEST_F(StreamSenderTest, OtherCallsAreNotAffected) {
   options_.cancel_share = 0.02;
   options_.kill_share = 0.02;
   options_.abandon_within = absl::Microseconds(200);
@@ -173,7 +174,7 @@ TEST_F(StreamSenderTest, TheOthersDoNotNotice) {
   EXPECT_GT(result.total.num(CallOutcome::kAnswered), 1'000);
 }
 
-TEST_F(StreamSenderTest, AServerThatNeverAnswersMeetsTheDeadline) {
+TEST_F(StreamSenderTest, AServerThatNeverAnswersEndsAtTheDeadline) {
   server_.score_stream = [](grpc::ServerContext* /*context*/, Stream* stream) {
     return Stall(stream);
   };
@@ -227,10 +228,10 @@ TEST_F(StreamSenderTest, FindsWhatAStreamCanGetWrong) {
   }
 }
 
-// The answers of two requests in flight change their ids: only their numbers give it away.
-TEST_F(StreamSenderTest, FindsAnswersThatChangePlaces) {
+// The answers of two requests in flight swap their ids, which only their numbers show.
+TEST_F(StreamSenderTest, FindsSwappedAnswers) {
   options_.arrivals = TraceArrivals(std::vector<absl::Duration>(2));
-  options_.in_order = true;  // Different ones.
+  options_.in_order = true;  // so that the requests are different
   options_.connections = 1;
   server_.score_stream = [](grpc::ServerContext* /*context*/, Stream* stream) {
     v1::ScoreRequest requests[2];

@@ -8,7 +8,7 @@
 namespace canopy::client {
 namespace {
 
-// The reason of a request that waited, and gave its place to another.
+// The reason of a request that waited and then gave its place to another request.
 constexpr absl::string_view kDisplaced = "DISPLACED";
 
 std::string OutcomeOf(const CallRecord& record) {

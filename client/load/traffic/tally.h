@@ -1,4 +1,4 @@
-// What a load test counts: every call once, by how it ended.
+// The counts of a load test: every call once, by how it ended.
 #ifndef CLIENT_LOAD_TRAFFIC_TALLY_H_
 #define CLIENT_LOAD_TRAFFIC_TALLY_H_
 
@@ -19,10 +19,10 @@ namespace canopy::client {
 // How a call ended.
 enum class CallOutcome {
   kAnswered,
-  kRefused,    // Any error of the server or of the way to it, retries used up.
-  kCancelled,  // By this client, on purpose.
-  kKilled,     // Its connection was, by this client, on purpose.
-  kWrong,      // Answered, but not as it should be.
+  kRefused,    // any error of the server or the connection, after all retries
+  kCancelled,  // by this client, on purpose
+  kKilled,     // its connection was cut by this client, on purpose
+  kWrong,      // the answer was wrong
 };
 inline constexpr int kNumCallOutcomes = 5;
 absl::string_view CallOutcomeName(CallOutcome outcome);
@@ -32,35 +32,36 @@ struct CallRecord {
   const PooledRequest* request = nullptr;
   CallOutcome outcome = CallOutcome::kAnswered;
   absl::StatusCode code = absl::StatusCode::kOk;
-  std::string reason;           // Of a refusal: google.rpc.ErrorInfo's.
-  absl::Duration latency;       // From the instant when it was to be sent to its end.
-  absl::Duration service_time;  // From the instant when it was sent, the last attempt alone.
-  absl::Duration lateness;      // Between the two instants.
+  std::string reason;           // of a refusal: that of google.rpc.ErrorInfo
+  absl::Duration latency;       // from the intended time of sending to the end
+  absl::Duration service_time;  // from the last attempt's sending to the end
+  absl::Duration lateness;      // from the intended time to the first sending
   int attempts = 1;
-  const v1::Stats* stats = nullptr;  // Of an answer.
+  const v1::Stats* stats = nullptr;  // of an answer
 };
 
-// Stages of an answered call: those that the server reports, its total, and what is left of the
-// service time: client, gRPC and network.
+// The stages of an answered call: those that the server reports, its total, and the rest of the
+// service time, which is spent in the client, gRPC and the network.
 enum class Stage { kDecode, kQueue, kPlan, kDevice, kEncodeQueue, kEncode, kServer, kOutside };
 inline constexpr int kNumStages = 8;
 absl::string_view StageName(Stage stage);
 
 // Thread-compatible.
 struct Tally {
-  std::array<uint64_t, kNumCallOutcomes> calls{};       // By outcome.
-  std::array<uint64_t, kNumCallOutcomes> candidates{};  // Those sent in these calls.
-  uint64_t retries = 0;                                 // Attempts beyond the first of each call.
-  // Of answered calls.
+  std::array<uint64_t, kNumCallOutcomes> calls{};       // by outcome
+  std::array<uint64_t, kNumCallOutcomes> candidates{};  // the candidates in these calls
+  uint64_t retries = 0;                                 // the attempts after the first of each call
+  // The counts of answered calls:
   uint64_t within_goal = 0;
   uint64_t questions = 0;
   uint64_t input_tokens = 0;
   uint64_t unique_tokens = 0;
-  uint64_t computed_tokens = 0;  // As the server reports.
+  uint64_t computed_tokens = 0;  // as the server reports
   LatencyHistogram latency;
   LatencyHistogram service_time;
-  LatencyHistogram lateness;  // Of all calls.
-  LatencyHistogram refusal;   // Service time of what the server had no room for when it came.
+  LatencyHistogram lateness;  // of all calls
+  // the service time of calls that the server refused on arrival for lack of room
+  LatencyHistogram refusal;
   std::array<LatencyHistogram, kNumStages> stages;
   std::map<std::string, uint64_t> outcomes;  // `OK`, `RESOURCE_EXHAUSTED reason`, `cancelled here`
   std::map<std::string, uint64_t> routes;    // `path small_batch`, `dense`
@@ -73,7 +74,8 @@ struct Tally {
     return candidates[static_cast<size_t>(outcome)];
   }
   uint64_t total() const;
-  // Share of refused and wrong ones among the calls that were not given up on purpose; 0 of none.
+  // The fraction of calls that were refused or wrong, excluding calls given up on purpose. 0 if
+  // there were no calls.
   double error_share() const;
 };
 

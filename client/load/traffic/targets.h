@@ -1,4 +1,4 @@
-// The servers of a load test, and what it takes to reach them.
+// The servers of a load test, and the credentials for them.
 #ifndef CLIENT_LOAD_TRAFFIC_TARGETS_H_
 #define CLIENT_LOAD_TRAFFIC_TARGETS_H_
 
@@ -13,25 +13,27 @@
 namespace canopy::client {
 
 struct Target {
-  std::string address;  // A gRPC target.
-  double share = 1;     // Weight among all targets; above 0.
+  std::string address;  // a gRPC target
+  double share = 1;     // the weight among all targets; above 0
 };
 
-// `ADDRESS[=SHARE],...`, as 10.0.0.1:50051=3,10.0.0.2:50051. INVALID_ARGUMENT naming the part.
+// Parses `ADDRESS[=SHARE],...`, such as 10.0.0.1:50051=3,10.0.0.2:50051. Returns INVALID_ARGUMENT
+// with the wrong part.
 absl::StatusOr<std::vector<Target>> ParseTargets(absl::string_view text);
 
-// PEM files; empty = none: the system's authorities, and no certificate of the client's own.
+// The names of PEM files. Empty = the system's authorities, and no client certificate.
 struct TlsFiles {
   std::string ca;
   std::string certificate;
   std::string key;
 };
 
-// TLS credentials. INVALID_ARGUMENT naming a file that cannot be read, and for a certificate
-// without its key or a key without its certificate.
+// Returns TLS credentials. Returns INVALID_ARGUMENT for a file that cannot be read, and for a
+// certificate without a key or a key without a certificate.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsCredentials(const TlsFiles& files);
 
-// The first line of a file, for `authorization: Bearer`; INVALID_ARGUMENT when there is none.
+// Returns the first line of a file, for `authorization: Bearer`, or INVALID_ARGUMENT if there is
+// none.
 absl::StatusOr<std::string> ReadToken(const std::string& path);
 
 }  // namespace canopy::client

@@ -17,7 +17,7 @@ constexpr char kScoreMethod[] = "/canopy.v1.Scorer/Score";
 
 }  // namespace
 
-// A call on its way.
+// A call in flight.
 struct UnarySender::Attempt {
   std::unique_ptr<LoadCall> call;
   std::unique_ptr<KillableConnection> killable;
@@ -26,13 +26,13 @@ struct UnarySender::Attempt {
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
   grpc::ByteBuffer answer;
   grpc::Status status;
-  bool abandoned = false;  // Guarded by mutex_ while the call is abandonable.
+  bool abandoned = false;  // guarded by mutex_ while the call is abandonable
 };
 
-// A completion queue, and the thread that empties it.
+// A completion queue, and the thread that serves it.
 struct UnarySender::Lane {
   grpc::CompletionQueue queue;
-  v1::ScoreResponse answer;  // The thread's; kept for its memory.
+  v1::ScoreResponse answer;  // used by the thread; kept for its memory
   std::thread thread;
 };
 
@@ -65,7 +65,7 @@ void UnarySender::Close() {
 }
 
 void UnarySender::Send(std::unique_ptr<LoadCall> call) {
-  auto* attempt = new Attempt;  // Its tag, until its queue returns it.
+  auto* attempt = new Attempt;  // the tag of the call, owned by the queue until it returns it
   const uint64_t lane = call->client < 0 ? call->id : static_cast<uint64_t>(call->client);
   attempt->context = NewContext(options_);
   attempt->context->set_deadline(DeadlineAfter(call->time_left));
@@ -83,8 +83,8 @@ void UnarySender::Send(std::unique_ptr<LoadCall> call) {
   attempt->reader->Finish(&attempt->answer, &attempt->status, attempt);
 }
 
-// The connection to send on: one of the target's, or one to be cut. Where that cannot be made the
-// call takes its chance on a shared one, and fails there.
+// Returns the connection for the call: one of the target's, or one that can be cut. If that one
+// cannot be opened, the call uses a shared connection and fails there.
 grpc::GenericStub* UnarySender::OpenFor(Attempt* attempt) {
   LoadCall& call = *attempt->call;
   if (call.planned_outcome == CallOutcome::kKilled) {
@@ -103,7 +103,7 @@ void UnarySender::Abandon(uint64_t id) {
   MutexLock lock(&mutex_);
   const auto found = abandonable_.find(id);
   if (found == abandonable_.end()) {
-    return;  // It has ended.
+    return;  // the call has ended
   }
   Attempt& attempt = *found->second;
   attempt.abandoned = true;

@@ -1,4 +1,4 @@
-// Sends calls as Score: each on its own, those to be killed on a connection of their own.
+// Sends calls as Score, each on its own. Calls that are to be killed have their own connection.
 #ifndef CLIENT_LOAD_TRAFFIC_UNARY_SENDER_H_
 #define CLIENT_LOAD_TRAFFIC_UNARY_SENDER_H_
 
@@ -20,7 +20,7 @@ class UnarySender final : public CallSender {
 
   void Send(std::unique_ptr<LoadCall> call) override;
   void Abandon(uint64_t id) override;
-  void EndOverdue(absl::Duration /*now*/) override {}  // gRPC does.
+  void EndOverdue(absl::Duration /*now*/) override {}  // gRPC ends such calls
   void Close() override;
 
  private:

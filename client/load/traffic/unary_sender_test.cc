@@ -1,4 +1,4 @@
-// Calls one by one against an in-process server: how they end, and where.
+// Tests calls one by one against an in-process server: how they end, and on which thread.
 #include "client/load/traffic/unary_sender.h"
 
 #include <memory>
@@ -16,10 +16,10 @@
 namespace canopy::client {
 namespace {
 
-// gRPC stops the threads of its callbacks with the last channel that used them, and dies when that
+// gRPC stops the threads of its callbacks with the last channel that used them, and crashes if that
 // channel is dropped on one of those threads. Calls of this sender end on its own threads, and its
-// channels go with the sender: no thread of gRPC's ever holds one. A sender is the only client of
-// the process here, and all of its connections are cut.
+// channels are destroyed with the sender, so no thread of gRPC ever holds one. Here a sender is the
+// only client of the process, and all of its connections are cut.
 TEST(UnarySenderTest, CallsEndOnTheSendersOwnThreadsAlsoWhenConnectionsAreCut) {
   constexpr int kRounds = 50;
   constexpr int kCalls = 8;

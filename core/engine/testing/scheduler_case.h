@@ -1,4 +1,4 @@
-// A scheduler and a clock for tests of what it admits and what it runs.
+// A scheduler and a clock, for tests of admission and order.
 #ifndef CORE_ENGINE_TESTING_SCHEDULER_CASE_H_
 #define CORE_ENGINE_TESTING_SCHEDULER_CASE_H_
 
@@ -40,7 +40,7 @@ class SchedulerCase : public ::testing::Test {
     return *scheduler_;
   }
 
-  // As many forwards of one size as make evidence.
+  // Records as many forwards of one size as evidence requires.
   void Record(int64_t tokens, std::chrono::duration<double> duration,
               int64_t forwards = DrainRates::kMinSamples) {
     ScheduledBatch batch;
@@ -59,7 +59,7 @@ class SchedulerCase : public ::testing::Test {
     return batch.has_value() ? batch->jobs : std::vector<JobId>{};
   }
 
-  // Takes and launches until nothing waits; the job that led each batch.
+  // Takes and launches until no job waits. Returns the first job of each batch.
   std::vector<JobId> RunAll() {
     std::vector<JobId> order;
     while (const std::optional<ScheduledBatch> batch = scheduler().Take(now_)) {

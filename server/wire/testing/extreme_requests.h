@@ -1,5 +1,5 @@
-// Bytes of requests at the edge of what is allowed, and far beyond it: what decoding must take
-// little memory and time for.
+// Requests at the limits of what is allowed, and far beyond them. Decoding must need little memory
+// and time for each of them.
 #ifndef SERVER_WIRE_TESTING_EXTREME_REQUESTS_H_
 #define SERVER_WIRE_TESTING_EXTREME_REQUESTS_H_
 
@@ -16,13 +16,13 @@ struct SampleRequest {
   std::string bytes;
 };
 
-// A thousand tokens, paths up to 2,048.
+// A model with a vocabulary of a thousand tokens and paths of up to 2,048 tokens.
 std::shared_ptr<const ModelInfo> ModelOfExtremes();
 
-// Each as large as the default limits allow, and accepted under them.
+// Requests that are as large as the default limits allow, and accepted.
 std::vector<SampleRequest> LegalRequests();
 
-// Each refused with INVALID_ARGUMENT; up to 32 MiB.
+// Requests of up to 32 MiB that are refused with INVALID_ARGUMENT.
 std::vector<SampleRequest> HostileRequests();
 
 }  // namespace canopy::server

@@ -1,5 +1,5 @@
-// A model without a model: a candidate's score is a hash of its path, so that an answer for another
-// path, or in another order, has another score.
+// A scorer without a model: the score of a candidate is a hash of its path, so that the answer for
+// another path, or in another order, has a different score.
 #ifndef CLIENT_LOAD_TRAFFIC_TESTING_HASH_SCORER_H_
 #define CLIENT_LOAD_TRAFFIC_TESTING_HASH_SCORER_H_
 
@@ -8,13 +8,13 @@
 
 namespace canopy::client {
 
-// The right answer to `request`, from the path backend where that was asked for.
+// Returns the right answer to `request`, from the path backend if requested.
 v1::ScoreResponse HashAnswer(const v1::ScoreRequest& request);
 
-// A model of 1,000 tokens and paths of up to 2,048.
+// Returns a model with 1,000 tokens and paths of up to 2,048.
 v1::Model HashModel();
 
-// Six requests of two questions with three candidates, each with its right answer.
+// Returns six requests of two questions with three candidates, each with its right answer.
 RequestPool HashPool();
 
 }  // namespace canopy::client

@@ -1,4 +1,4 @@
-// Load tests that run in a test.
+// Runs load tests inside unit tests.
 #ifndef CLIENT_LOAD_TRAFFIC_TESTING_RUN_TO_END_H_
 #define CLIENT_LOAD_TRAFFIC_TESTING_RUN_TO_END_H_
 
@@ -12,8 +12,8 @@ namespace canopy::client {
 // Longer than any test runs.
 inline constexpr absl::Duration kForever = absl::Hours(1);
 
-// Runs a load test until all its requests have ended. Returns what it found, and expects its totals
-// to add up. `interval`, which may be null, gets the counts of the whole run.
+// Runs a load test until all its requests have ended. Returns the result, and expects its totals to
+// add up. `interval`, which may be null, receives the counts of the whole run.
 LoadResult RunToEnd(const DriverOptions& options, RequestPool* pool, Interval* interval = nullptr);
 
 }  // namespace canopy::client

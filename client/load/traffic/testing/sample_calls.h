@@ -1,4 +1,4 @@
-// Calls for tests of what is counted and reported.
+// Calls for tests of counts and reports.
 #ifndef CLIENT_LOAD_TRAFFIC_TESTING_SAMPLE_CALLS_H_
 #define CLIENT_LOAD_TRAFFIC_TESTING_SAMPLE_CALLS_H_
 
@@ -6,8 +6,8 @@
 
 namespace canopy::client {
 
-// A tally of 10 calls: 6 answered (4 of them within 50 ms), 2 refused, one cancelled and one
-// killed.
+// Returns a tally of 10 calls: 6 answered (4 of them within 50 ms), 2 refused, one cancelled and
+// one killed.
 Tally TenCalls();
 
 }  // namespace canopy::client
