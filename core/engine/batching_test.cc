@@ -263,7 +263,7 @@ TEST_F(BatchingTest, RunningOutOfMemoryAtAnyForwardLosesAndDuplicatesNoJob) {
     for (const int64_t count : {1, 2, 3, 6, 60}) {
       SCOPED_TRACE(absl::StrCat(count, " without memory after ", first));
       const auto occupant = Occupy();
-      controls_->FailForwards(1 + first, count);  // the occupant is the first
+      controls_->FailForwards(1 + first, count);  // the occupant's own forward succeeds
       std::vector<std::unique_ptr<Call>> calls;
       calls.reserve(8);
       for (int i = 0; i < 5; ++i) {

@@ -14,17 +14,16 @@
 namespace canopy {
 namespace {
 
-// Returns the budget, in tokens, of the parts into which a forward that did not fit the device is
-// cut.
+// Returns the token budget of the parts that replace a forward for which the device had too little
+// memory.
 int64_t SmallerTokens(const Forward& forward, const PathBatch& batch) {
   return std::max(forward.plan.computed_tokens() / 2, batch.LongestPath());
 }
 
-// The questions with a path whose hidden states are not finite, as a batch of their own, and the
-// request's index of each of its paths.
+// The questions that have a path whose hidden states are not finite.
 struct Rerun {
   PathBatch batch;
-  std::vector<int32_t> path_map;
+  std::vector<int32_t> path_map;  // [paths of `batch`] the index of each path in the request
 };
 
 bool AllFinite(const ScoreResult& result) {

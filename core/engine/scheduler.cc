@@ -281,7 +281,7 @@ TimePoint Scheduler::next_deadline() const {
   return deadlines_.empty() ? TimePoint::max() : deadlines_.begin()->first;
 }
 
-// A job that is in a batch, or that has begun, keeps its place.
+// A waiting job can be displaced unless it is in a batch or has begun.
 void Scheduler::UpdateDisplaceable(JobId id, Job* job) {
   const bool displaceable = job->waiting && !job->in_batch && !job->begun;
   if (displaceable == job->displaceable) {

@@ -171,7 +171,7 @@ class Scheduler {
   TimePoint held_until() const { return held_until_; }
   // Returns the number of jobs that count against the queue's limits.
   int64_t queued_requests(Priority priority) const { return queued_[Index(priority)]; }
-  // Returns the number of tokens of their forwards that were not launched.
+  // Returns the number of tokens in these jobs' forwards that have not been launched.
   int64_t queued_tokens() const { return queued_tokens_; }
   const Totals& totals() const { return totals_; }
   const Options& options() const { return options_; }

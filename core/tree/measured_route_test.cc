@@ -1,4 +1,5 @@
-// Tests forecast loads against built grids, and the choice against every backend's forecast.
+// Compares the load of a plan with a count over its arrays, and the forecast of the chosen backend
+// with the forecasts of the others.
 #include "core/tree/measured_route.h"
 
 #include <cmath>
@@ -160,7 +161,7 @@ TEST(MeasuredRouteTest, TakesTheBackendWithTheLeastForecast) {
     ++taken[plan.route().backend];
     for (const Backend backend : kForwardBackends) {
       const RequestPlan named = Plan(batch, Named(backend));
-      // The rules replace some named tree backends by path.
+      // A request that names a tree backend may still run on the path backend.
       if (named.route().backend == backend &&
           (backend != Backend::kSegmented || named.counts().segment_suitable)) {
         EXPECT_LE(least, ForecastMs(costs.backends[backend], CountLoad(named)) * (1 + 1e-12));

@@ -29,9 +29,9 @@ struct WorkEstimate {
   int64_t largest_question_tokens = 0;
 };
 
-// Precondition: the batch and the options are valid. Linear in the tokens as sent, for any order of
-// paths, because the tries are counted by comparing each path with the one before it. Uses O(paths)
-// temporary memory. Does not read the tokens if counts alone choose the path backend.
+// Precondition: the batch and the options are valid. Takes time linear in the number of tokens as
+// sent, whatever the order of the paths, and O(paths) temporary memory. Does not read the tokens if
+// counts alone choose the path backend.
 WorkEstimate EstimateWork(const PathBatch& batch, const RouteOptions& options);
 
 }  // namespace canopy

@@ -46,7 +46,8 @@ void Fill(size_t size, double amplitude, DeviceBuffer<uint8_t>* buffer) {
 
 constexpr int32_t kRowCounts[] = {64, 192, 256, 512, 920, 2168, 4320, 9184, 16'384, 163'840};
 
-// `launch` is called with the tile's weights and a stream.
+// Times `launch` for each value of `tile_weights` and prints a row. `launch` is called with
+// `tile_weights` and a stream.
 template <typename Launch>
 void Report(const char* name, int32_t num_rows, double operations, Launch launch) {
   for (const int32_t tile_weights : {0, 128, 256}) {

@@ -73,9 +73,11 @@ struct ProductParams {
   CUtensorMap out;     // [columns, rows], boxes of 64 x 64
   int32_t num_rows;
   int32_t row_pairs;     // pairs of row tiles, one pair per cluster
-  int32_t column_tiles;  // number of wide tiles per row
-  int32_t wide_tiles;    // number of wide tiles; the rest of row_pairs x column_tiles is halved
-  int32_t tiles;         // wide and narrow tiles
+  int32_t column_tiles;  // number of wide tiles that cover the columns
+  // The first `wide_tiles` of the row_pairs x column_tiles wide tiles are computed whole. Each of
+  // the others is split into two narrow tiles.
+  int32_t wide_tiles;
+  int32_t tiles;  // number of tiles that are computed, wide and narrow
   int32_t steps;
   // distance between the weights that block 0 copies and those of block 1; 0 = adjacent
   int32_t halves_apart;

@@ -86,8 +86,9 @@ absl::StatusOr<Listener> StartListener(const ListenerOptions& options, grpc::Ser
   return listener;
 }
 
-// gRPC's own shutdown drops new calls until clients have been told, and reports to those clients
-// that they cancelled the call. So it starts only after all connections are closed.
+// During its own shutdown, gRPC drops calls from clients that have not been told of it yet, and
+// these calls end with CANCELLED. That shutdown therefore starts only after all connections are
+// closed.
 void Listener::Shutdown(std::chrono::steady_clock::time_point deadline) {
   if (acceptor != nullptr) {
     acceptor->Stop();

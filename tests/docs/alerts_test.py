@@ -148,7 +148,8 @@ def routes(reason: str, rate: float) -> Series:
 
 
 BOTH_UP: Final = gauges(canopy_ready=1, up=1)
-# For each alert, series for which it must fire and series for which it must not.
+# FIRES holds, for each alert, series for which it must fire; SILENT holds series for which it must
+# not.
 FIRES: Final[dict[str, list[Series]]] = {
     "CanopyNotReady": [
         gauges(canopy_ready=0, up=1),

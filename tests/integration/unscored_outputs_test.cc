@@ -98,7 +98,8 @@ TEST_P(UnscoredOutputTest, OnlyTheUnscoredOutputIsMissing) {
   server.controls().PoisonOutputs(kPoison, GetParam().output);
   const v1::ScoreResponse response = MustScore(server, request);
 
-  // Each request ran in one forward, because another run would give the same result.
+  // Each of the two requests ran once: the server does not repeat a forward for an output that
+  // would overflow again.
   EXPECT_EQ(server.controls().forwards(), 2);
   EXPECT_EQ(response.stats().reason(), right.stats().reason());
   EXPECT_EQ(response.stats().computed_tokens(), right.stats().computed_tokens());

@@ -76,7 +76,7 @@ def kinds(paths: Iterable[Path], changed: Iterable[Path] = ()) -> list[list[Path
     by_kind: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(paths):
         by_kind[kind(path)].append(path)
-    # A changed header counts for its folder, whose files are most likely to have a finding.
+    # After a change to a header, the files in its folder are the most likely to have findings.
     folders = {path.parent for path in changed}
     return sorted(
         by_kind.values(),

@@ -34,7 +34,7 @@ struct LoadCall {
   size_t target = 0;
   size_t connection = 0;
   std::string request_id;
-  // kCancelled and kKilled = the call is given up
+  // If kCancelled or kKilled, the call is given up `abandon_after` after it is sent.
   CallOutcome planned_outcome = CallOutcome::kAnswered;
   absl::Duration abandon_after;
   absl::Duration intended;

@@ -17,7 +17,8 @@ int ShiftOf(int64_t ns) {
   return std::max(0, static_cast<int>(absl::bit_width(static_cast<uint64_t>(ns))) - kKeptBits);
 }
 
-// Below 2 * kHalf a bucket holds one value. Above, kHalf buckets hold each power of two.
+// Each value below 2 * kHalf has its own bucket. Above that, the values from one power of two to
+// the next are divided evenly among kHalf buckets.
 size_t BucketOf(int64_t ns) {
   const int shift = ShiftOf(ns);
   return static_cast<size_t>(shift * kHalf + (ns >> shift));

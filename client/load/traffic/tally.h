@@ -1,4 +1,4 @@
-// The counts of a load test: every call once, by how it ended.
+// Counts the calls of a load test by outcome. Each call is counted once.
 #ifndef CLIENT_LOAD_TRAFFIC_TALLY_H_
 #define CLIENT_LOAD_TRAFFIC_TALLY_H_
 
