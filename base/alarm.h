@@ -34,7 +34,8 @@ class Alarm {
    public:
     void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
     void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
-    // Unlocks until SignalAll or `end`, or for no reason.
+    // Unlocks and waits until SignalAll is called or `end` has passed. Spurious wake-ups are
+    // possible.
     void WaitUntil(TimePoint end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(this);
     void SignalAll() { changed_.notify_all(); }
 

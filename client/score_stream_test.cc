@@ -411,7 +411,7 @@ TEST_F(ScoreStreamTest, CancelAnswersEveryRequestAndReachesTheServer) {
     EXPECT_EQ(future.get().status().code(), Code::kCancelled);
   }
   EXPECT_EQ(stream->Finish().code(), Code::kCancelled);
-  gone.WaitForNotification();  // nothing else ends its reading
+  gone.WaitForNotification();  // only the cancellation ends Stall's reading
 }
 
 TEST_F(ScoreStreamTest, TheDestructorWaitsForEveryCallback) {

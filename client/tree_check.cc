@@ -31,7 +31,7 @@ absl::Status CheckNode(const v1::QuestionTree& tree, int index, std::vector<int>
   return CheckCount(".start_depth", node.start_depth(), start);
 }
 
-// Returns whether the nodes from this one up to its root spell the path from its end to its start.
+// Returns whether the tokens on the way from the root to node `index` are the candidate's path.
 bool SpellsPath(const v1::QuestionTree& tree, int index, const v1::Question& question,
                 const v1::Candidate& candidate) {
   uint64_t end = NumPathTokens(question, candidate);

@@ -60,7 +60,7 @@ OptionFlag RepeatedFlag(std::string name, std::vector<std::string>* field, std::
 // Returns `flag` with an additional check that runs after its own check has returned OK.
 OptionFlag Checked(OptionFlag flag, std::function<absl::Status()> check);
 
-// Returns `flag`, which must have `value`, as a limit.
+// Returns `flag` with `is_limit` set. Precondition: flag.value is not null.
 OptionFlag Limit(OptionFlag flag);
 
 template <typename Integer>

@@ -157,7 +157,8 @@ absl::StatusOr<JobRun::Progress> JobRun::RunSmaller(const Forward& forward, size
     // because other forwards may raise the limit and new weights remove it.
     pass_.budget_tokens = SmallerTokens(forward, *pass_.batch);
   }
-  // The job alone is smaller than the forward that failed, so it is tried as a whole.
+  // If other jobs shared the failed forward, this job alone is smaller. It is then tried as a
+  // whole, without the learned limit.
   pass_.limit = forward.shares.size() > 1 ? nullptr : &served_model_.forward_limit();
   if (forward.shares.size() == 1) {
     pass_.plan = share.plan;

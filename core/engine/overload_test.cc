@@ -230,8 +230,8 @@ TEST(OverloadTest, GoodputHoldsAndTheLoadIsForgottenWithinTwoSeconds) {
   }
 }
 
-// Requests share forwards that are as large as the waiting work, as far as it has the same key and
-// the requests of a client keep their order.
+// A forward takes as much of the waiting work as has the same share key and does not change the
+// order of a client's requests.
 TEST(OverloadTest, TheDeviceStaysUsefulIfRequestsShareForwards) {
   for (const bool has_forecasts : {true, false}) {
     for (const int keys : {1, 3}) {

@@ -303,7 +303,8 @@ TEST_F(TorchReloadTest, FilesThatChangeWhileTheyAreReadGiveOneCheckpointOrDataLo
   };
   for (const bool is_start : {true, false}) {
     int refused = 0;
-    // Files are opened at the first check, and read by the fifteenth.
+    // The files are opened at the first call of check_wanted, and before the fifteenth call all of
+    // them have been read.
     for (int moment = 1; moment < 30; moment += 2) {
       const bool is_cut = moment % 4 == 1;
       folder.Write(kFile, weights[0]);

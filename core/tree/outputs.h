@@ -47,8 +47,8 @@ constexpr OutputSet BitOf(Output output) {
   return static_cast<OutputSet>(1U << static_cast<unsigned>(output));
 }
 
-// The options of how outputs are computed. A new option has to enter the share key
-// (core/engine/job_estimate.cc), which does not compile without it.
+// The options that affect how outputs are computed. Every option is part of the share key, and
+// core/engine/job_estimate.cc does not compile until a new option is added to it.
 struct OutputOptions {
   VectorType vector_type = VectorType::kFloat32;
   bool normalize = false;                     // vectors of L2 norm 1

@@ -121,8 +121,8 @@ BASE = "Model"
 CAUSAL = "ForCausalLM"
 REWARD = "ForSequenceClassification"
 
-# Every output of every family in every type, with heads of 64 elements, which our CUDA kernels
-# support.
+# These checkpoints have every output, for every family in every 16-bit type. Their heads have 64
+# elements, which our CUDA kernels support.
 EVERYTHING = [
     Checkpoint(f"{family.name}_everything_{name}", family, CAUSAL, 128, 2, 1, reward_labels=1)
     for family in FAMILIES

@@ -27,7 +27,7 @@ struct ErrorCase {
   std::function<void(v1::ScoreRequest*)> corrupt;  // makes the valid request invalid
   Code code;
   std::string field;  // of google.rpc.BadRequest; '' = no such detail
-  std::string text;   // in the violation's description, or in the message without a violation
+  std::string text;   // a part of the violation's description; of the message if `field` is empty
 };
 
 v1::Candidate* Candidate(v1::ScoreRequest* request, int question, int candidate) {

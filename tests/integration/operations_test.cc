@@ -355,11 +355,12 @@ TEST(RequestLogTest, ManyInternalErrorsKeepTheLogSmallAndEveryIdFindable) {
   }
   EXPECT_EQ(logged, told);
   EXPECT_GE(lines.size(), 10);
-  // The seconds of the limit start and end within those of the test.
+  // Each window of the limit lasts at least a second, so at most seconds + 1 windows overlap the
+  // test.
   EXPECT_LE(lines.size(), static_cast<size_t>(kLinesPerSecond * (seconds.count() + 1)));
 }
 
-// Returns the bytes of an int64 array of `size` tokens from 1 on, as NumPy does.
+// Returns the bytes of NumPy's arange(1, size + 1, dtype=int64).
 std::string Int64Bytes(int size) {
   std::string bytes;
   for (int token = 1; token <= size; ++token) {

@@ -89,7 +89,7 @@ def violations(path: str, text: str) -> Iterable[str]:
         for pattern, rooms in LIBRARIES.items():
             if re.match(pattern, name) and not may_see(room, rooms):
                 yield f"{path}: {room} may not include {name}"
-        # Otherwise, everything that includes the runtime would compile LibTorch's headers.
+        # If these headers included LibTorch, everything that uses the runtime would compile it too.
         is_public = room == "core/runtime" and path.endswith(".h") and path != TORCH_HEADER
         if is_public and re.match(r"(ATen|c10|torch)/", name):
             yield f"{path}: headers of core/runtime are free of LibTorch, not {name}"

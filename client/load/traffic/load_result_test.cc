@@ -61,7 +61,7 @@ Interval Stretch(absl::Duration begin, absl::Duration end, uint64_t answered) {
   return interval;
 }
 
-// Otherwise, 18 answers in the 20 ms after the last whole second would be drawn as 879 per second.
+// As an interval of its own, 18 answers in the last 20 ms would be drawn as 900 per second.
 TEST(AppendIntervalTest, AShortLastIntervalIsMergedWithThePreviousOne) {
   const absl::Duration second = absl::Seconds(1);
   std::vector<Interval> intervals = {Stretch(second * 0, second, 100),

@@ -16,10 +16,10 @@
 namespace canopy::client {
 namespace {
 
-// gRPC stops the threads of its callbacks with the last channel that used them, and crashes if that
-// channel is dropped on one of those threads. Calls of this sender end on its own threads, and its
-// channels are destroyed with the sender, so no thread of gRPC ever holds one. Here a sender is the
-// only client of the process, and all of its connections are cut.
+// When the last channel is destroyed, gRPC stops its callback threads, and it crashes if this
+// happens on one of those threads. The sender ends calls on its own threads and destroys its
+// channels in its destructor, so a thread of gRPC never destroys a channel. In this test the sender
+// is the only client of the process, and all of its connections are cut.
 TEST(UnarySenderTest, CallsEndOnTheSendersOwnThreadsAlsoWhenConnectionsAreCut) {
   constexpr int kRounds = 50;
   constexpr int kCalls = 8;
