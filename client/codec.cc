@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxKeyBytes = 40;  // of a key in an error text
+constexpr size_t kMaxKeyBytes = 40;  // an error text shows at most this part of a key
 
 absl::Status Refuse(absl::string_view place, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(place, ": ", problem));

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxKeyBytes = 40;  // of a key in an error text
+constexpr size_t kMaxKeyBytes = 40;  // an error text shows at most this part of a key
 constexpr absl::string_view kUtf8Mark = "\xef\xbb\xbf";
 constexpr absl::string_view kUtf16Marks[] = {"\xff\xfe", "\xfe\xff"};
 

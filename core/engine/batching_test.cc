@@ -154,7 +154,7 @@ TEST_F(BatchingTest, WaitingFusedJobsShareOneForwardAndTheirPrefixes) {
   engine_->Drain();
   EXPECT_THAT(LaterForwards(), ElementsAre(10));
   EXPECT_EQ(computed, ComputedTokens(1)) << "shares add up";
-  // The state is computed once instead of in two questions of five jobs.
+  // The ten questions (two in each of five jobs) share a state of 40 tokens, computed only once.
   EXPECT_LE(computed, unique - 9 * 40);
   EXPECT_GE(calls[0]->result->computed_tokens, 40 + calls[2]->result->computed_tokens);
 }

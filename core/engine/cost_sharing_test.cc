@@ -273,7 +273,8 @@ TEST_F(CostSharingTest, RequestsThatExceedAForwardAreHalvedUntilTheyFit) {
   EXPECT_THAT(LaterForwards(), ElementsAre(4, 4));
 }
 
-// Without costs, forecasts are infinite and say nothing against a forward that does not exist.
+// Without costs all forecasts are infinite, so the forecast alone would not rule out a forward that
+// exceeds the budget.
 TEST_F(CostSharingTest, WithoutCostsNoForwardExceedsItsBudget) {
   Engine::Options options;
   options.scheduler.max_batch_tokens = 300;

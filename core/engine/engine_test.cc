@@ -265,7 +265,7 @@ TEST_F(EngineTest, TheQueueEnforcesItsTokenBudget) {
 // Eight clients have one request each, whose paths have eight times the tokens of their trie. A
 // queue that counted the tokens of paths would refuse the last one.
 TEST_F(EngineTest, TheTokenBudgetOfTheQueueCountsComputedTokens) {
-  // There are 16 paths of 67 tokens, of which these differ.
+  // 16 paths share 60 tokens and have 7 tokens of their own each.
   constexpr int64_t kComputed = 60 + 16 * 7;
   for (const Backend backend : {Backend::kAuto, Backend::kPath}) {
     SCOPED_TRACE(BackendName(backend));

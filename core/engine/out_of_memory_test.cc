@@ -217,7 +217,8 @@ TEST_F(OutOfMemoryTest, ARerunOfWhatIsNotFiniteTriesASinglePathOnceMoreToo) {
   EXPECT_EQ(runs_.fitted, (std::vector<int64_t>{4, 4, 4, 4}));
 }
 
-// A job in parts learns the limit, and the next job counts with the tokens of its parts.
+// After one job has lowered the limit, the next job runs in parts, and the queue counts the tokens
+// of the parts that still wait.
 TEST_F(OutOfMemoryTest, WaitingPartsCountWithTheirTokens) {
   std::vector<int64_t> queued;
   on_forward_ = [&](const ForwardRecord&) { queued.push_back(engine_->stats().queued_tokens); };

@@ -1,4 +1,4 @@
-// Descriptors that the acceptor has handed out.
+// Tests how the acceptor ends connections whose descriptors it has passed to gRPC.
 #include "server/net/connection_acceptor.h"
 
 #include <fcntl.h>

@@ -67,7 +67,7 @@ TEST_F(HttpConnectionTest, WaitsForTheNextScrapeOfAMinute) {
   EXPECT_FALSE(AdvanceAt(seconds(61) + HttpConnection::kIdleTimeout));
 }
 
-// On a busy machine the listener's thread may look late.
+// On a busy machine the listener's thread may notice a request only after its deadline.
 TEST_F(HttpConnectionTest, ARequestThatHasArrivedIsAnsweredAfterTheDeadline) {
   Start();
   Send(kGet);

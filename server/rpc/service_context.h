@@ -20,7 +20,7 @@
 
 namespace canopy::server {
 
-// The objects that calls share. The thread pools are declared last: their threads use the other
+// The thread pools are declared last: their threads use the other
 // members, and are joined before these are destroyed.
 struct ServiceContext {
   // Waiting plans of Explain hold memory, and people rarely look at more than a few.

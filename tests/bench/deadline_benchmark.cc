@@ -1,7 +1,7 @@
 // Measures how long after its deadline a job is answered, in milliseconds, in each state of the
 // job: on the device, planned while another job runs, waiting behind others, or between its parts.
-// Also measures how late a thread wakes that only sleeps until the same time, which is the part of
-// the machine.
+// Also measures how late a thread wakes that only sleeps until the same time: the machine causes
+// this part of the delay.
 #include <algorithm>
 #include <chrono>
 #include <memory>

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Makes checkpoints with the Python of the venv, then compares. Arguments: the script that makes
-# them, the comparing binary, and the tests of it that read them.
+# Makes checkpoints with the Python of the venv, then runs the tests that read them. Arguments: the
+# script that makes the checkpoints, the test binary, and the filter that selects its tests.
 set -euo pipefail
 
 script=$(readlink -f "$1")

@@ -1,5 +1,6 @@
-// Compares the gradients of every model family on every backend that trains with transformers' own,
-// each path alone. Run by conformance_test.sh, which makes the checkpoints first.
+// Compares the gradients of every model family, on every backend that supports training, with those
+// of transformers for each path alone. Run by conformance_test.sh, which makes the checkpoints
+// first.
 #include <cstdint>
 #include <string>
 #include <utility>

@@ -280,7 +280,8 @@ class ParityTest : public ::testing::TestWithParam<std::string> {
 
   bool Slides() const { return absl::StrContains(GetParam(), "sliding"); }
 
-  // Calls check(item, result, reading) for every case and variant by `route`.
+  // Runs every case by `route`, once for each of its readings, and calls check(item, result,
+  // reading) after each run.
   template <typename Check>
   void RunAll(Engine& engine, const ParityRoute& route, const Check& check) {
     for (const auto& [name, item] : cases_) {
@@ -333,7 +334,7 @@ TEST_P(ParityTest, Float32MatchesForEveryOutputAndBackend) {
   ForEachRoute("float32", [&](Engine& engine, const ParityRoute& route) {
     RunAll(engine, route, ExpectFloat32Parity);
   });
-  // Checks that cases that were made to exercise every route do so.
+  // The cases are made so that both backends run in both layouts. Checks that they do.
   if (cases_.count("wide") == 1 && !Slides()) {
     for (const Backend backend : {Backend::kDense, Backend::kSegmented}) {
       for (const Layout layout : {Layout::kFlat, Layout::kPadded}) {
@@ -343,8 +344,8 @@ TEST_P(ParityTest, Float32MatchesForEveryOutputAndBackend) {
   }
 }
 
-// Starts an engine in which AUTO chooses `backend` and a forward pays off the more requests it has.
-// The fused backend does not run.
+// Starts an engine without the fused backend, whose costs make AUTO choose `backend`. A forward
+// costs far more than its tokens, so requests always share one.
 std::unique_ptr<Engine> StartSharing(const std::string& checkpoint, Backend backend,
                                      testing::Gate* gate) {
   TorchRunnerOptions options = CheckpointOptions(checkpoint, "float32");
@@ -359,7 +360,8 @@ std::unique_ptr<Engine> StartSharing(const std::string& checkpoint, Backend back
       kOnePart);
 }
 
-// Sends all cases twice at once, so that they share forwards, and prefixes with themselves.
+// Sends each case twice and all of them at once, so that cases share forwards, and the two copies
+// of a case share their tokens.
 TEST_P(ParityTest, Float32MatchesInForwardsThatRequestsShare) {
   if (Slides()) {
     GTEST_SKIP() << "every request runs alone by path";

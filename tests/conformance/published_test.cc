@@ -1,6 +1,6 @@
-// Compares checkpoints with the configurations of published models with the results of transformers
-// for the same folders, each path alone. Run by conformance_test.sh, which first makes them with
-// make_published_models.py; docs/MODELS.md lists them.
+// Compares our results for checkpoints that have the configurations of published models with those
+// of transformers for the same folders, each path alone. Run by conformance_test.sh, which first
+// makes them with make_published_models.py; docs/MODELS.md lists them.
 #include <algorithm>
 #include <cmath>
 #include <fstream>

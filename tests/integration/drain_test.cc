@@ -143,7 +143,7 @@ class Stream {
   std::thread thread_;  // last, because it uses everything above
 };
 
-// Records the readiness that a watcher is told until the end.
+// Watches the server's readiness and records each reported value until the watch ends.
 class HealthWatch {
  public:
   explicit HealthWatch(const std::shared_ptr<grpc::Channel>& channel)

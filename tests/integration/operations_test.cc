@@ -405,8 +405,8 @@ TEST(RawTokenWarningTest, Int64BytesInRawAreCountedAndLoggedOnceForAClient) {
     stream->WritesDone();
     EXPECT_TRUE(stream->Read(&response));
     EXPECT_TRUE(Succeeded(stream->Finish()));
-    // There are twice as many values as tokens, so clients often notice by the error for long
-    // paths.
+    // Read as int32, an int64 array has twice as many tokens, so long paths exceed the limit and
+    // are refused.
     EXPECT_EQ(server.Score(RequestWithRaw("long", Int64Bytes(1'100)), &response).error_code(),
               grpc::StatusCode::INVALID_ARGUMENT);
     EXPECT_EQ(MetricValue(Scrape(address), "canopy_suspicious_raw_requests_total"), 4);

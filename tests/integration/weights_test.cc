@@ -244,7 +244,7 @@ TEST_F(WeightsTest, AFailedLoadKeepsTheOldWeightsServing) {
   EXPECT_EQ(status.error_code(), Code::NOT_FOUND);
   ASSERT_NE(FindDetail<google::rpc::ResourceInfo>(status), nullptr);
   EXPECT_EQ(ServingVersion(), 1);
-  // "good" is not a fault of the fakes.
+  // The folder "good" loads without a fault.
   EXPECT_TRUE(Succeeded(Load("good")));
   EXPECT_EQ(ServingVersion(), 2);
 }

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxKeyBytes = 40;              // of a key in an error text
+constexpr size_t kMaxKeyBytes = 40;              // an error text shows at most this part of a key
 constexpr int64_t kMaxAtMs = 30LL * 86'400'000;  // the limit of --duration
 
 absl::Status CheckLength(const Shape& shape, const PoolOptions& options) {
