@@ -37,7 +37,7 @@ NameCollector ConfigNames() {
   return names;
 }
 
-// Returns a change to each member that is a setting.
+// Returns, by the name of the setting, a function that changes the setting's member.
 const std::map<std::string, std::function<void(ModelConfig*)>>& ConfigChanges() {
   static const auto* const changes = new std::map<std::string, std::function<void(ModelConfig*)>>{
       {"head", [](ModelConfig* config) { config->head = ModelHead::kClassifier; }},

@@ -89,7 +89,7 @@ TEST(DisplacementIndex, FindsWhatALinearSearchFinds) {
         index.ChangeHeld(clients[draw(num_clients)].get(), draw(5) - 2, draw(50) - 20);
       }
       if (draw(4) != 0) {
-        continue;  // several changes before the next search
+        continue;  // so that several changes come before a search
       }
       if (draw(8) == 0) {
         const auto number = static_cast<int>(draw(num_clients));

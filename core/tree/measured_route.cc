@@ -11,7 +11,7 @@ namespace canopy {
 namespace {
 
 constexpr int64_t kMaskElementBytes = 4;
-// Limits the host's work, in addition to the limit on packed queries.
+// The most groups of segments over shared nodes. Limits the host's work.
 constexpr int64_t kMaxSharedSegmentGroups = 64;
 
 int64_t Squares(const Part& part) {

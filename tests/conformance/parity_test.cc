@@ -49,7 +49,8 @@ constexpr int64_t kOnePart = 1 << 20;
 // The longest path has 256 tokens, so every case runs in many parts.
 constexpr int64_t kManyParts = 300;
 
-// A new backend needs two lines here. With many parts, one variant of each must suffice.
+// A new backend needs two entries here: one in a single part, and one in many parts, for which a
+// single reading is enough.
 const std::vector<ParityRoute>& Routes() {
   static const auto* const routes = new std::vector<ParityRoute>{
       {"path", Backend::kPath, Packing::kAuto, kOnePart, {kCandidates, kWholePaths}},
