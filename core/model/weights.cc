@@ -176,8 +176,11 @@ void ReadMixer(const TensorReader& reader, const std::string& layer, MixerKind k
 
 ChannelWeights Channel(const TensorReader& reader, const std::string& mlp, ChannelKind kind,
                        const ModelConfig& config) {
-  if (kind == ChannelKind::kExperts) {
-    return Experts(reader, mlp, config);
+  switch (kind) {
+    case ChannelKind::kExperts:
+      return Experts(reader, mlp, config);
+    case ChannelKind::kGatedMlp:
+      break;
   }
   return GatedMlpWeights{reader.Stacked({mlp + "gate_proj.weight", mlp + "up_proj.weight"}),
                          reader.Tensor(mlp + "down_proj.weight").t()};
