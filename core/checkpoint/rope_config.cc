@@ -63,7 +63,7 @@ absl::StatusOr<const RopeTypeInfo*> ReadType(const ConfigReader& rope) {
 
 // Keys of published folders that transformers reads for no type: `attn_factor` is llama.cpp's name
 // for a number that transformers computes itself, and `finetuned` describes how the model was made.
-// The last two belong to a type that is not supported.
+// `short_factor` and `long_factor` belong to a type that is not supported.
 constexpr absl::string_view kUnreadKeys[] = {"attn_factor", "finetuned", "short_factor",
                                              "long_factor"};
 

@@ -59,8 +59,8 @@ class FairQueue {
   // Charges `tokens` to `client`; a negative value refunds them. A client without jobs here is
   // charged as long as its clock is remembered.
   void Charge(const std::string& client, int64_t tokens);
-  // Records the start of a service that was chosen when clock() was `clock`. New clients start
-  // there.
+  // Raises the clock at which new clients start to `clock`, the value of clock() when the work that
+  // starts now was chosen. A lower value has no effect.
   void Advance(int64_t clock);
 
   bool empty() const { return order_.empty(); }

@@ -11,19 +11,8 @@ namespace {
 
 constexpr size_t kMaxShownBytes = 64;
 
-const char* ScoreHeadName(const ModelInfo& model) {
-  if (model.num_labels == 0) {
-    return "none";
-  }
-  switch (model.score_head) {
-    case ScoreHead::kReward:
-      return "reward";
-    case ScoreHead::kDecision:
-      return "decision";
-    case ScoreHead::kReranker:
-      return "reranker";
-  }
-  return "unknown";
+std::string ScoreHeadName(const ModelInfo& model) {
+  return model.num_labels == 0 ? "none" : std::string(NameOf(kScoreHeads, model.score_head));
 }
 
 absl::Status Differs(absl::string_view what, absl::string_view next, absl::string_view served) {

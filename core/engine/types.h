@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/enum_table.h"
 #include "core/engine/decision.h"
 #include "core/tree/outputs.h"
 #include "core/tree/path_batch.h"
@@ -35,6 +36,12 @@ enum class ScoreHead {
   kDecision,  // a head over all candidates of a question: ModelRunner::Decide computes its scores
   kReranker,  // the softmax of two vocabulary logits at the endpoint
 };
+inline constexpr NamedValue<ScoreHead> kScoreHeads[] = {
+    {ScoreHead::kReward, "reward"},
+    {ScoreHead::kDecision, "decision"},
+    {ScoreHead::kReranker, "reranker"},
+};
+static_assert(IsEnumTable(kScoreHeads, ScoreHead::kReranker));
 
 // A loaded model. Immutable.
 struct ModelInfo {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/checked_math.h"
+#include "base/enum_table.h"
 #include "core/tree/outputs.h"
 #include "core/tree/token_reads.h"
 #include "server/wire/violations.h"
@@ -75,18 +76,6 @@ absl::string_view HeadText(OutputHead head) {
   return "";
 }
 
-absl::string_view ScoreHeadName(ScoreHead head) {
-  switch (head) {
-    case ScoreHead::kReward:
-      return "reward";
-    case ScoreHead::kDecision:
-      return "decision";
-    case ScoreHead::kReranker:
-      return "reranker";
-  }
-  return "";
-}
-
 std::string FieldName(absl::string_view output) { return absl::StrCat("outputs.", output); }
 
 }  // namespace
@@ -94,7 +83,7 @@ std::string FieldName(absl::string_view output) { return absl::StrCat("outputs."
 std::vector<std::string> HeadNames(const ModelInfo& model) {
   std::vector<std::string> names = {"vectors"};
   if (model.num_labels > 0) {
-    names.emplace_back(ScoreHeadName(model.score_head));
+    names.emplace_back(NameOf(kScoreHeads, model.score_head));
   }
   if (model.has_lm_head) {
     names.emplace_back("logprobs");
